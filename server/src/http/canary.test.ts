@@ -1,6 +1,6 @@
 /**
- * No credential, password or key is written anywhere in the clear: a broad scenario at debug level, and then every
- * secret of it is looked for in the database, the log and the answers, in every spelling.
+ * No credential, password or key is written anywhere in the clear. After a broad scenario at debug level, the tests
+ * search the database, the log and the responses for every secret of it, in every encoding.
  */
 import { createHash, createHmac } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
@@ -30,10 +30,10 @@ import { databaseFile } from '../open-store.ts'
 let service: TestService
 let raw: RawDatabase
 
-/** Every secret of the run by its name; what the answer of its making shows is recorded with it. */
+/** Every secret of the run by its name. */
 const secrets = new Map<string, Buffer>()
-type Told = { readonly request: string; readonly response: string; readonly mayHold: readonly string[] }
-const told: Told[] = []
+type Exchange = { readonly request: string; readonly response: string; readonly mayHold: readonly string[] }
+const exchanges: Exchange[] = []
 
 function plant(name: string, secret: string | Uint8Array): string {
   const bytes = Buffer.from(secret)
@@ -73,7 +73,7 @@ async function send(method: string, path: string, options: Options = {}): Promis
   })
   const text = await response.text()
   const shown = [...response.headers].map(([name, value]) => `${name}: ${value}`).join('\n')
-  told.push({ request: `${method} ${path.split('?')[0]}`, response: `${shown}\n\n${text}`, mayHold })
+  exchanges.push({ request: `${method} ${path.split('?')[0]}`, response: `${shown}\n\n${text}`, mayHold })
   return { status: response.status, headers: response.headers, text }
 }
 
@@ -83,7 +83,7 @@ async function sendFor<Body>(status: number, method: string, path: string, optio
   return JSON.parse(answer.text)
 }
 
-/** As bytes on the wire, for what no client library would send. */
+/** Sends raw bytes, for requests that no client library would send. */
 function sendBytes(text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const { port } = new URL(service.url)
@@ -92,7 +92,7 @@ function sendBytes(text: string): Promise<void> {
     socket.on('data', (piece) => pieces.push(piece))
     socket.on('error', reject)
     socket.on('close', () => {
-      told.push({ request: 'raw', response: Buffer.concat(pieces).toString(), mayHold: [] })
+      exchanges.push({ request: 'raw', response: Buffer.concat(pieces).toString(), mayHold: [] })
       resolve()
     })
   })
@@ -178,7 +178,7 @@ async function liveThrough(): Promise<Signed> {
   return { session, token, jwt }
 }
 
-/** Invites in every state: sent again, declined, accepted, and one that stays open. */
+/** Invites in every state: resent, declined, accepted, and one that stays open. */
 async function invite(session: string, invited: string): Promise<void> {
   const rbac = '/v1/workspace/main/rbac'
   const issue = async (name: string, path: string, body?: object) => {
@@ -272,7 +272,7 @@ async function failInEveryWay(session: string, token: string, jwt: string): Prom
   for (const email of ['owner@example.com', 'nobody@example.com']) {
     await sendFor(401, 'POST', login, { body: { email, password: canary(`wrong password of ${email}`) } })
   }
-  // A password in the wrong field is what people mistype most.
+  // Typing the password into the wrong field is a common slip.
   const slipped = canary('password typed as the address')
   await sendFor(401, 'POST', login, { body: { email: `${slipped}@example.com`, password: canary('no password') } })
   await sendFor(400, 'POST', login, { body: { email: canary('password that is no address'), password: 'x' } })
@@ -347,7 +347,7 @@ async function expectBroken(method: string, path: string, options: Options): Pro
   expect((await send(method, path, options)).status).toBeGreaterThanOrEqual(500)
 }
 
-/** Errors of drivers quote what they were given: statements, parameters, whole rows. */
+/** Provokes driver errors, which quote statements, parameters and whole rows. */
 async function breakTheStore(session: string): Promise<void> {
   await raw.query('alter table audit_entry rename to audit_entry_away')
   const wrong = { email: 'owner@example.com', password: canary('password while the trail was away') }
@@ -377,7 +377,7 @@ async function turnTheKeys(token: string): Promise<void> {
   const ctx = asOperator(service.app.services)
   await rotateRoot(ctx, () => undefined, 0)
   await rotateWorkspaceKey(ctx, 'main', () => undefined, 0)
-  // Found under the old root, and kept under the new one from here on.
+  // The token is found under the old root, and stored under the new one from here on.
   await sendFor(200, 'GET', '/v1/me', { token })
   await swap(token, 'JWT of the new signing key')
   service.clock.offsetMs = 13 * hourMs
@@ -385,7 +385,7 @@ async function turnTheKeys(token: string): Promise<void> {
   service.clock.offsetMs = 0
 }
 
-/** Every key of the installation, opened by the test itself, so that it can be looked for. */
+/** Unwraps every key of the installation, so that the tests can search for it. */
 async function unwrapKeys(): Promise<void> {
   const text = readFileSync(join(service.dataDir, 'master.key'), 'utf8').trim()
   const master = Buffer.from(text, text.length === 64 ? 'hex' : 'base64')
@@ -419,7 +419,7 @@ async function unwrapKeys(): Promise<void> {
     }
     for (const key of await raw.query('select * from signing_key where root_id = ?', [id])) {
       const place = associatedData('signing-key', String(key.id), String(key.purpose), id)
-      // The seed is the last 32 bytes of its PKCS #8 form.
+      // The seed is the last 32 bytes of the PKCS #8 encoding.
       plant(
         `${String(key.purpose)} signing key ${String(key.id)}`,
         open(root.wrap, place, bytes(key.wrapped)).subarray(-32),
@@ -428,7 +428,7 @@ async function unwrapKeys(): Promise<void> {
   }
 }
 
-/** An unkeyed hash of a credential would let a thief of the database test guesses, and tells equal ones apart. */
+/** With an unkeyed hash of a credential, a stolen database could be used to test guesses and to find equal credentials. */
 const hashesOf = (secret: Buffer) =>
   ['md5', 'sha1', 'sha256', 'sha512'].flatMap((name) => [createHash(name).update(secret).digest()])
 
@@ -448,7 +448,7 @@ async function dumpDatabase(): Promise<Buffer> {
   for (const table of await raw.tables()) {
     for (const row of await raw.query(`select * from ${table}`)) {
       for (const [column, cell] of Object.entries(row)) {
-        // Bytes as they are and as hex, as a dump would show them.
+        // Bytes both raw and as hex, as a dump would show them.
         if (cell instanceof Uint8Array)
           rows.push(
             Buffer.from(`${table}.${column}=`),
@@ -468,8 +468,8 @@ async function dumpDatabase(): Promise<Buffer> {
   return Buffer.concat(rows)
 }
 
-describe('of all passwords, tokens, sessions, JWTs and keys of a broad scenario', () => {
-  test('there are many to look for', () => {
+describe('after a broad scenario with passwords, tokens, sessions, JWTs and keys', () => {
+  test('there are many secrets to search for', () => {
     const names = [...secrets.keys()].join('\n')
     expect(secrets.size).toBeGreaterThan(80)
     for (const kind of [
@@ -485,7 +485,7 @@ describe('of all passwords, tokens, sessions, JWTs and keys of a broad scenario'
       expect(names).toContain(kind)
     }
     for (const kind of ['key of environment', 'jwt signing key', 'audit signing key']) expect(names).toContain(kind)
-    expect(told.length).toBeGreaterThan(80)
+    expect(exchanges.length).toBeGreaterThan(80)
     const statuses = [200, 201, 400, 401, 403, 404, 409, 413, 415, 429, 500]
     const routes = service.logs.map((line): { status?: number } => JSON.parse(line))
     for (const status of statuses)
@@ -495,7 +495,7 @@ describe('of all passwords, tokens, sessions, JWTs and keys of a broad scenario'
       ).toBe(true)
   })
 
-  test('none is in the database, in any spelling', async () => {
+  test('no secret is in the database, in any encoding', async () => {
     const dump = await dumpDatabase()
     expect(dump.length).toBeGreaterThan(10_000)
     expect(find(dump)).toEqual([])
@@ -515,26 +515,26 @@ describe('of all passwords, tokens, sessions, JWTs and keys of a broad scenario'
     }
   })
 
-  test('none is in the log, at debug level', () => {
+  test('no secret is in the log at debug level', () => {
     expect(service.logs.length).toBeGreaterThan(80)
     expect(find(Buffer.from(service.logs.join('')))).toEqual([])
   })
 
-  test('none is in an answer but the one that hands it over', () => {
-    const leaks = told.flatMap(({ request, response, mayHold }) => {
+  test('no secret is in a response except the one that issues it', () => {
+    const leaks = exchanges.flatMap(({ request, response, mayHold }) => {
       const others = [...secrets.keys()].filter((name) => !mayHold.includes(name))
       return find(Buffer.from(response), others).map((name) => `${request}: ${name}`)
     })
     expect(leaks).toEqual([])
   })
 
-  test('each that is handed over is in that answer, so the search is for the right thing', () => {
-    const handed = told.flatMap(({ response, mayHold }) => mayHold.map((name) => ({ name, response })))
+  test('each issued secret is in the response that issues it, so the search is for the right bytes', () => {
+    const handed = exchanges.flatMap(({ response, mayHold }) => mayHold.map((name) => ({ name, response })))
     expect(handed.length).toBeGreaterThan(9)
     for (const { name, response } of handed) expect(find(Buffer.from(response), [name]), name).not.toEqual([])
   })
 
-  test('the audit trail is whole after all of it', async () => {
+  test('the audit trail verifies', async () => {
     const chains = await raw.query('select chain_id from audit_head where sequence > 0')
     expect(chains).toHaveLength(3)
     for (const { chain_id } of chains) {
@@ -543,13 +543,13 @@ describe('of all passwords, tokens, sessions, JWTs and keys of a broad scenario'
   })
 })
 
-describe('the search finds what is there:', () => {
+describe('the search finds', () => {
   const planted = 'planted-canary-0123456789-\u00e9'
 
-  test('a canary that is legitimately in the database, the log or an answer', async () => {
+  test('a canary that may be in the database and the log', async () => {
     const agent = 'planted-agent-9f2c4e1b7a'
     secrets.set('user agent', Buffer.from(agent))
-    // The login of a person is always recorded; those of strangers are only counted beyond a bound.
+    // Failed logins of a known person are always recorded; those for unknown addresses only up to a limit.
     const body = { email: 'owner@example.com', password: 'wrong' }
     await send('POST', '/v1/auth/login', { body, headers: { 'user-agent': agent } })
     expect(find(await dumpDatabase(), ['user agent'])).toContain('user agent (raw)')
@@ -561,19 +561,19 @@ describe('the search finds what is there:', () => {
   test.each<[string, (secret: Buffer) => string | Buffer]>([
     ['raw bytes', (secret) => secret],
     ['hex', (secret) => secret.toString('hex')],
-    ['capital hex', (secret) => secret.toString('hex').toUpperCase()],
+    ['upper-case hex', (secret) => secret.toString('hex').toUpperCase()],
     ['base64', (secret) => secret.toString('base64')],
     ['base64url', (secret) => secret.toString('base64url')],
     [
-      'base64 of a longer text, one byte on',
+      'base64 of a longer text, at offset one',
       (secret) => Buffer.concat([Buffer.from('x'), secret, Buffer.from('yz')]).toString('base64'),
     ],
     [
-      'base64 of a longer text, two bytes on',
+      'base64 of a longer text, at offset two',
       (secret) => Buffer.concat([Buffer.from('xx'), secret, Buffer.from('y')]).toString('base64'),
     ],
     [
-      'base64url of a longer text, three bytes on',
+      'base64url of a longer text, at offset three',
       (secret) => Buffer.concat([Buffer.from('xxx'), secret]).toString('base64url'),
     ],
   ])('%s', (_what, spell) => {
@@ -590,7 +590,7 @@ describe('the search finds what is there:', () => {
     secrets.delete('planted')
   })
 
-  test('a secret column, if one were planted in the database', async () => {
+  test('a secret that was planted in the database', async () => {
     const secret = Buffer.from(planted)
     secrets.set('planted', secret)
     await raw.restoring(['instance'], async () => {

@@ -1,4 +1,4 @@
-/** What the pages of docs/ tell their reader to type works: every example is run as it stands, one after the other. */
+/** The examples in docs/ work: every one is run as it is written, in the order of its page. */
 import { spawn } from 'node:child_process'
 import { copyFile, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -36,7 +36,7 @@ const blocksOf = (text: string, language: string) =>
 
 type Finished = { readonly code: number | null; readonly statuses: readonly number[]; readonly output: string }
 
-/** Each `curl` in the example also writes its status to a file, whatever else it does. */
+/** Makes each `curl` of an example also write its status to a file. */
 const reporting =
   'curl() { result=0; command curl -D headers "$@" || result=$?; head -n 1 headers >> statuses; return $result; }'
 
@@ -58,8 +58,8 @@ function runShell(script: string, folder: string, variables: Record<string, stri
 }
 
 /**
- * Runs every example of a page that asks the service something; returns how many there were. `after` sees what each has
- * printed, and may set variables for those that follow.
+ * Runs every example of a page that calls the service; returns their number. `after` gets the output of each example, and
+ * may set variables for later ones.
  */
 async function runPage(
   name: string,
@@ -70,7 +70,7 @@ async function runPage(
   const text = await readFile(join(docs, name), 'utf8')
   const examples = blocksOf(text, 'sh').filter((block) => /\bcurl /.test(block))
   for (const name of Object.keys(variables)) {
-    expect(text, `the page tells what ${name} is`).toMatch(new RegExp(`^${name}=|\`${name}\``, 'm'))
+    expect(text, `the page explains ${name}`).toMatch(new RegExp(`^${name}=|\`${name}\``, 'm'))
   }
   for (const example of examples) {
     const { code, statuses, output } = await runShell(example, folder, variables)
@@ -90,7 +90,7 @@ async function runPage(
 let service: TestService
 let folder: string
 beforeEach(async () => {
-  // Syncs are pushed when a test says so.
+  // The tests trigger syncs themselves.
   service = await startService({ ...loopbackAllowed, COFFER_SYNC: 'off' })
   folder = await mkdtemp(join(tmpdir(), 'coffer-docs-'))
 })
@@ -157,9 +157,9 @@ test('every curl example of docs/session.md succeeds, in the order of the page',
   expect(count).toBeGreaterThanOrEqual(10)
 })
 
-test('every example of docs/oidc.md succeeds: those of the admin, and those of the platforms', async () => {
+test('every example of docs/oidc.md succeeds, for the admin and for the platforms', async () => {
   const text = await readFile(join(docs, 'oidc.md'), 'utf8')
-  // All the platforms of the page at once, and GitHub's own endpoint that hands out tokens.
+  // One issuer for all the platforms of the page, and the token endpoint of GitHub.
   const issuer = await startIssuer(() => service.app.services.now())
   try {
     const { session } = await registerOwner(service)
@@ -229,7 +229,7 @@ test('every example of docs/oidc.md succeeds: those of the admin, and those of t
   }
 })
 
-test('every example of docs/sharing.md succeeds, by curl and by the library', async () => {
+test('every example of docs/sharing.md succeeds, with curl and with the library', async () => {
   const { session } = await registerOwner(service)
   const { environments } = await createProject(service, session, 'api')
   const { body } = await service.call<WriteResults>('POST', '/v1/workspace/main/project/api/secret', {
@@ -249,7 +249,7 @@ test('every example of docs/sharing.md succeeds, by curl and by the library', as
   expect(await program.ended).toMatchObject({ code: 0, out: "{ t: 'text', v: 'for your eyes only' }\n" })
 })
 
-test('every curl example of docs/sync.md succeeds, and does at a GitLab what the page says', async () => {
+test('every curl example of docs/sync.md succeeds, with the described effect at GitLab', async () => {
   const { session } = await registerOwner(service)
   const { id, environments } = await createProject(service, session, 'api')
   const secrets = [
@@ -281,7 +281,7 @@ test('every curl example of docs/sync.md succeeds, and does at a GitLab what the
       seen.push([...fake.state().keys()].sort().join())
     })
     expect(count).toBeGreaterThan(12)
-    // Nothing before the review, all but what is excluded after it, and at the end only what was there before.
+    // Nothing is pushed before the review, all but the excluded secret after it, and the removal restores the first state.
     expect([...new Set(seen)]).toEqual(['SOMEBODY_ELSES', 'DATABASE_URL,SOMEBODY_ELSES'])
     expect(Object.fromEntries(fake.state())).toEqual({ SOMEBODY_ELSES: 'untouched' })
     expect(fake.violations).toEqual([])
@@ -290,7 +290,7 @@ test('every curl example of docs/sync.md succeeds, and does at a GitLab what the
   }
 })
 
-test('what docs/operation.md says of backup and restore brings back what was there, also after a kill', async () => {
+test('backup and restore as described in docs/operation.md bring back the data, also after a kill', async () => {
   const page = await readFile(join(docs, 'operation.md'), 'utf8')
   const examples = blocksOf(page, 'sh').filter((block) => block.includes('$BACKUP'))
   const [backup = '', dump = '', restore = '', undump = ''] = examples
@@ -301,7 +301,7 @@ test('what docs/operation.md says of backup and restore brings back what was the
     'pg_restore',
   ])
   expect([dump, undump].join()).toContain('coffer.dump')
-  // The tools of PostgreSQL are those of its server, and not among what is tested with.
+  // The backup tools of PostgreSQL belong to its server and are not installed for the tests.
   if (engine === 'postgres') return
   const dataDir = join(folder, 'data')
   const settings = { COFFER_DATA_DIR: dataDir }
@@ -324,7 +324,7 @@ test('what docs/operation.md says of backup and restore brings back what was the
     }
     if (way === 'copy') running = await serve(settings)
     await createTeam('Lost')
-    // What a kill leaves behind belongs to the old file.
+    // The WAL that a kill leaves behind belongs to the old file.
     await running.destroy()
     expect(await readdir(dataDir)).toContain('coffer.db-wal')
     await rm(join(dataDir, 'master.key'))

@@ -56,7 +56,7 @@ import { isDeep } from '../../../test/tier.ts'
 import { createWorld, type World } from '../../../test/world.ts'
 import { createStrangerRecords } from '../domain/audit/anonymous-limit.ts'
 
-/** Exactly those teams, projects, environments, secrets and tokens that an answer may name. */
+/** Exactly the teams, projects, environments, secrets and tokens that a response may name. */
 function expectedIds(caller: Caller, name: EndpointName, ask: Ask): string[] | undefined {
   const seen = [...world.containers.keys()].filter((id) => sees(world, caller, id))
   const container = (id: string) => world.containers.get(id)
@@ -71,15 +71,15 @@ function expectedIds(caller: Caller, name: EndpointName, ask: Ask): string[] | u
   if (name === 'listSyncs') return holds(world, caller, world.environments.right) ? syncIds() : [world.syncs.draft]
   if (ask.shows) return ask.shows.filter((id) => holds(world, caller, id))
   if (name === 'listTokens') {
-    return managesTokens(caller) ? [...tokenMakers.keys()].slice(0, longestPage) : ownTokens(caller)
+    return managesTokens(caller) ? [...tokenCreators.keys()].slice(0, longestPage) : ownTokens(caller)
   }
   return undefined
 }
 
-/** Both, and the environment of the one that runs. */
+/** Both syncs, and the environment of the running one. */
 const syncIds = () => [world.syncs.draft, world.syncs.live, world.environments.right]
 
-/** The list is asked for by pages of this length; nobody's own tokens are more. */
+/** Page size of the token list; nobody has more tokens of their own. */
 const longestPage = 200
 
 async function readTokenMakers({ session }: TestUser): Promise<void> {
@@ -88,7 +88,7 @@ async function readTokenMakers({ session }: TestUser): Promise<void> {
     const page: Answer<Token[]> = await service.call<Token[]>('GET', `${list}${cursor && `&cursor=${cursor}`}`, {
       token: session,
     })
-    for (const { id, createdById, scope } of page.body) tokenMakers.set(id, { userId: createdById, scope })
+    for (const { id, createdById, scope } of page.body) tokenCreators.set(id, { userId: createdById, scope })
     cursor = page.headers.get('x-next-cursor')
   }
 }
@@ -96,8 +96,8 @@ async function readTokenMakers({ session }: TestUser): Promise<void> {
 const ownTokens = (caller: Caller) => {
   const { tokens, kind } = caller
   if (kind === 'oidc') return []
-  const maker = tokenMakers.get(tokens.own)?.userId
-  return [...tokenMakers]
+  const maker = tokenCreators.get(tokens.own)?.userId
+  return [...tokenCreators]
     .filter(([, token]) => token.userId === maker)
     .filter(([id, { scope }]) => kind === 'session' || id === tokens.itself || holdsScope(world, caller, scope))
     .map(([id]) => id)
@@ -106,7 +106,7 @@ const ownTokens = (caller: Caller) => {
 const outsiders = ['nobody', 'expired', 'revoked', 'strangers'] as const
 const groups: readonly string[] = [...outsiders, ...people.map(({ name }) => name), 'identities']
 
-/** Tens of thousands of requests on a machine that may be busy: what takes long is not wrong. */
+/** Tens of thousands of requests on a busy machine may take long. */
 const patienceMs = 300_000
 
 let service: TestService
@@ -115,8 +115,8 @@ let world: World
 const callers = new Map<string, readonly Caller[]>()
 /** The cells of this run. */
 let plan: Map<Caller, readonly Cell[]>
-/** Who made which of the workspace's tokens, and for what; in the order of the list. */
-const tokenMakers = new Map<string, { readonly userId: string; readonly scope: Scope }>()
+/** Creator and scope of each token of the workspace, in the order of the list. */
+const tokenCreators = new Map<string, { readonly userId: string; readonly scope: Scope }>()
 let cells = 0
 
 beforeAll(async () => {
@@ -173,7 +173,7 @@ function cellsOf(caller: Caller, isSample: boolean): Cell[] {
   const table = requestTable(world, caller.tokens)
   return endpointNames.flatMap((name) => {
     if (!(name in rights)) throw new Error(`${name} has no right: add the one that the specification asks for`)
-    // Hashing a password takes its time, and a credential makes no difference there.
+    // Hashing a password is slow, and these endpoints ignore credentials.
     if (rights[name] === 'public' && !isSample) return []
     const endpoint: Endpoint = endpoints[name]
     const asks = requestsTo(table, name)
@@ -189,10 +189,10 @@ function cellsOf(caller: Caller, isSample: boolean): Cell[] {
   })
 }
 
-/** Where tokens are refused before it matters, or are answered like the sessions that asked before them. */
+/** Requests where tokens are refused early, or get the same response as sessions. */
 const isForSessions = ({ isMalformed, newToken }: Ask) => isMalformed || newToken?.scope.all === false
 
-/** The same request with an unknown field, and with a path of a form that nothing has. */
+/** The same request with an unknown field, and with a malformed path. */
 function malformed(ask: Ask | undefined): Ask[] {
   if (!ask) return []
   const result: Ask[] = []
@@ -208,7 +208,7 @@ function malformed(ask: Ask | undefined): Ask[] {
 
 const isSampled = (group: string) => group === 'the owner' || outsiders.some((name) => name === group)
 
-/** A JWT leads to what is known of its token: to one engine only the owner's ask. */
+/** A JWT has the permissions of its token: on one engine, only the JWTs of the owner are used. */
 function askingIn(group: string): Caller[] {
   const isRepeated = ({ kind }: Caller) => engine === 'postgres' && kind === 'jwt' && !isSampled(group)
   return (callers.get(group) ?? []).filter((caller) => !isRepeated(caller))
@@ -225,10 +225,10 @@ function planCells(): Map<Caller, readonly Cell[]> {
   return new Map([...byCaller].map(([caller, rows]) => [caller, rows.map(({ cell }) => cell)]))
 }
 
-/** What decides about a request, by the specification; every two of these meet in some cell. */
+/** The factors that decide about a request, by the specification; every pair of them occurs in some cell. */
 function featuresOf({ group, caller, cell }: { group: string; caller: Caller; cell: Cell }): string[] {
   const { name, kind, permission, role, isAlive, scopes } = caller
-  // What is dead is refused by the endpoint, whatever is asked of it.
+  // An invalid credential is refused for every request to the endpoint.
   if (!isAlive) return [`endpoint ${cell.name}`, `credential ${name}`]
   const isOneOfAKind = kind === 'session' || role === undefined
   const [membership, token] = scopes.map((scope) => JSON.stringify(scope))
@@ -241,7 +241,7 @@ function featuresOf({ group, caller, cell }: { group: string; caller: Caller; ce
   ]
 }
 
-/** What differs from the expected, one line for each; empty where all is right. */
+/** The differences from the expectation, one line each; empty if there are none. */
 async function run(cell: Cell, caller: Caller): Promise<string[]> {
   cells++
   const { ask, endpoint, name } = cell
@@ -253,11 +253,11 @@ async function run(cell: Cell, caller: Caller): Promise<string[]> {
   if (cell.status !== endpoint.status || endpoint.method !== 'GET') return []
   const expected = expectedIds(caller, name, ask)
   if (!expected) return []
-  const known = name === 'listTokens' ? tokenMakers : new Map([...world.containers, ...world.homes, ...otherIds()])
+  const known = name === 'listTokens' ? tokenCreators : new Map([...world.containers, ...world.homes, ...otherIds()])
   const shown = [...known.keys()].filter((id) => answer.text.includes(id))
   const outside = name === 'listTokens' ? [...world.containers.keys()].filter((id) => !holds(world, caller, id)) : []
-  const betrayed = outside.filter((id) => answer.text.includes(id))
-  if (betrayed.length > 0) return [`${cell.title}: names ${betrayed.join()}, out of scope`]
+  const leaked = outside.filter((id) => answer.text.includes(id))
+  if (leaked.length > 0) return [`${cell.title}: names ${leaked.join()}, out of scope`]
   if (ask.shows && answer.text.includes(heirsOwn)) return [`${cell.title}: shows a value of another person's own`]
   const seesOwn = caller.kind === 'session' || caller.name === 'cli token' || caller.name === 'JWT of cli token'
   const isOwnShown = answer.text.includes(ownValue)
@@ -280,7 +280,7 @@ async function runAll(batch: readonly Cell[], caller: Caller): Promise<string[]>
   return wrong
 }
 
-/** Reads that are allowed leave entries of their own in the audit trail, whose heads stand in `trail`. */
+/** Allowed reads add entries to the audit trail; its heads are kept separately in `trail`. */
 async function readContent(services: TestService['app']['services']): Promise<Content> {
   const everything = await readEverything(services)
   return { ...everything, tables: new Map([...everything.tables].filter(([{ name }]) => name !== 'audit_batch')) }
@@ -293,43 +293,43 @@ const anyEffect: Effects = (before, after) => {
   return before.trail === after.trail ? changes : [...changes, 'the audit trail grew']
 }
 
-/** The content of the database as it was last read: whatever runs next begins with it. */
+/** The content of the database as last read, from which the next cell starts. */
 let content: Content
 
-/** Runs what must have no effect; where it had one, once more one by one, to tell which of them it was. */
+/** Runs cells that must have no effect; if there was one, runs them again one by one to find the cell. */
 async function runQuietly(batch: readonly Cell[], caller: Caller, effects: Effects): Promise<string[]> {
   if (batch.length === 0) return []
   const before = content
   const wrong = await runAll(batch, caller)
-  if ((await takeBack(before, effects)).length === 0) return wrong
-  // What was answered wrongly explains an effect by itself.
+  if ((await undo(before, effects)).length === 0) return wrong
+  // A wrong response already explains an effect.
   for (const cell of batch.filter(({ title }) => !wrong.some((line) => line.startsWith(title)))) {
     await run(cell, caller)
-    const changes = await takeBack(before, effects)
+    const changes = await undo(before, effects)
     if (changes.length > 0) wrong.push(`${cell.title}: had an effect: ${changes.join('; ').slice(0, 500)}`)
   }
   return wrong.length > 0 ? wrong : [`${caller.name}: requests had an effect together, but none of them alone`]
 }
 
-/** Runs what is allowed to change something, proves that it did and is in the trail, and takes it back. */
+/** Runs a cell that may change something, checks the change and its audit entry, and undoes the change. */
 async function runAndUndo(cell: Cell, caller: Caller): Promise<string[]> {
   const { trail } = content
   const { services } = service.app
-  // Beyond a few per network, acts of strangers are only counted: each cell is the first of its window.
+  // Beyond a few per network, anonymous actions are only counted, so each cell starts a new window.
   Object.assign(services, { strangers: createStrangerRecords(services.now) })
   const wrong = await run(cell, caller)
-  const changes = await takeBack(content, describeChanges)
+  const changes = await undo(content, describeChanges)
   if (wrong.length > 0) return wrong
   if (changes.length === 0 && !mayChangeNothing.has(cell.name)) wrong.push(`${cell.title}: had no effect`)
   if (content.trail === trail) wrong.push(`${cell.title}: is not in the audit trail`)
   return wrong
 }
 
-/** What is asked with POST or DELETE and is in the trail, but need not change a row that is looked at. */
+/** POST and DELETE endpoints that are audited but need not change any compared row. */
 const mayChangeNothing = new Set<EndpointName>(['exchangeToken', 'readDevice', 'revokeOtherSessions'])
 
-/** The effects since then, which are there no more. */
-async function takeBack(before: Content, effects: Effects): Promise<string[]> {
+/** Undoes the effects since `before`, and returns them. */
+async function undo(before: Content, effects: Effects): Promise<string[]> {
   const { services } = service.app
   const after = await readContent(services)
   const hasChanged = describeChanges(before, after).length > 0
@@ -342,12 +342,12 @@ const isAllowed = ({ status }: Cell) => status < 400
 const isDry = ({ ask }: Cell) => ask.body?.dryRun === true || ask.isQuestion === true
 const isWrite = (cell: Cell) => isAllowed(cell) && cell.endpoint.method !== 'GET' && !isDry(cell)
 
-/** Leaves out writes that show nothing new. */
+/** Leaves out redundant writes. */
 function withoutRepeats(caller: Caller, all: readonly Cell[]): Cell[] {
   const allowed = all.filter(isAllowed)
-  // Undoing takes its time: where a token has written, its JWT writes to each endpoint once.
-  // Syncs are set up and changed by sessions; other credentials begin one, and are refused everywhere that they must be.
-  // Which credential writes is all the same to an engine: to one of them only sessions do.
+  // Undoing is slow: where a token has written, its JWT writes to each endpoint only once.
+  // Syncs are set up and changed by sessions; other credentials only start one, and are still refused where they must be.
+  // The engine does not depend on the credential: on one engine, only sessions write.
   const isRepeated = (cell: Cell) => {
     const { name, endpoint } = cell
     return engine === 'postgres' && caller.kind !== 'session'
@@ -365,7 +365,7 @@ async function check(caller: Caller): Promise<string[]> {
   const all = plan.get(caller) ?? []
   const reads = all.filter((cell) => isAllowed(cell) && cell.endpoint.method === 'GET')
   const quiet = all.filter((cell) => !isAllowed(cell) || isDry(cell))
-  // A dry run and a refused write of values are recorded as comparisons; everything else leaves no trace.
+  // A dry run and a refused write of values are audited as comparisons; other refused requests leave no audit entry.
   const compares = ({ endpoint }: Cell) => endpoint.area === 'secret' && endpoint.method !== 'GET'
   const wrong = await runQuietly(
     quiet.filter((cell) => !compares(cell)),
@@ -378,7 +378,7 @@ async function check(caller: Caller): Promise<string[]> {
   return wrong
 }
 
-test('every endpoint of the contract has its right and its requests in the matrix', () => {
+test('every endpoint of the contract has its permission and its requests in the matrix', () => {
   const table: Record<string, readonly Ask[]> = requestTable(world, { own: '', others: '' })
   const missing = endpointNames.filter((name) => !(name in rights) || (table[name]?.length ?? 0) === 0)
   expect(
@@ -387,7 +387,7 @@ test('every endpoint of the contract has its right and its requests in the matri
   ).toEqual([])
 })
 
-/** Their success needs a code, an invite or a state that is made once: the tests of their routes have it. */
+/** Their success needs a code, an invite or a one-time state: the tests of their routes cover it. */
 const succeedElsewhere: readonly EndpointName[] = [
   'register',
   'pollDevice',
@@ -404,7 +404,7 @@ const succeedElsewhere: readonly EndpointName[] = [
   'exchangeIdentity',
 ]
 
-test('every endpoint is asked by somebody who may, and by somebody who may not', () => {
+test('every endpoint is called by a permitted and by a refused caller', () => {
   const asked = [...plan.values()].flat()
   const without = (fits: (cell: Cell) => boolean) =>
     endpointNames.filter((endpoint) => !asked.some((cell) => cell.name === endpoint && fits(cell)))
@@ -413,7 +413,7 @@ test('every endpoint is asked by somebody who may, and by somebody who may not',
 })
 
 test.each(groups)(
-  '%s: every route answers as the role table says, and a refusal changes nothing',
+  '%s: every route responds as the role table says, and a refusal changes nothing',
   async (group) => {
     const wrong: string[] = []
     const asking = askingIn(group)
@@ -424,7 +424,7 @@ test.each(groups)(
   patienceMs,
 )
 
-test('the audit trail of all this is whole', async () => {
+test('the audit trail of the whole run verifies', async () => {
   const { body } = await service.call('GET', '/v1/workspace/main/audit/verify', callers.get('the owner')?.[0]?.options)
   expect(body).toMatchObject({ ok: true })
 })

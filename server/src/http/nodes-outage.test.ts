@@ -1,4 +1,4 @@
-/** A store that is away or full, and comes back. */
+/** A store that is unavailable or full, and recovers. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, unlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -20,12 +20,12 @@ import { until } from '../../../test/program.ts'
 
 const main = '/v1/workspace/main'
 
-describe('a database server that crashes and comes back', () => {
-  test('is a 503 while it is away and nothing else, and loses no acknowledged write', {
+describe('a database server that crashes and restarts', () => {
+  test('causes only 503 responses while it is down, and loses no acknowledged write', {
     timeout: 120_000,
   }, async () => {
     if (kind === 'sqlite') {
-      // The store is in the process itself; see the full disk below.
+      // SQLite has no server; see the full disk below.
       expect(process.env.COFFER_TEST_ENGINE).toBe('sqlite')
       return
     }
@@ -79,7 +79,7 @@ describe('a database server that crashes and comes back', () => {
         await until(() => failed() || undefined, 30_000, 'requests are refused')
         await server.start()
         const since = acknowledged.length
-        await until(() => acknowledged.length > since || undefined, 30_000, 'it recovers by itself')
+        await until(() => acknowledged.length > since || undefined, 30_000, 'writes succeed again')
         away.push({ from, to: performance.now() + 1_000 })
       }
       isOver = true
@@ -99,7 +99,7 @@ describe('a database server that crashes and comes back', () => {
       expect(acknowledged.filter((name) => !names.has(name))).toEqual([])
       const verdict = await service.call<AuditVerdict>('GET', `${main}/audit/verify`, { token: owner.session })
       expect(verdict.body).toMatchObject({ ok: true })
-      // No connection was lost to the pool: more than it holds can be served at once.
+      // The pool leaked no connection: it serves more concurrent requests than it has connections.
       const all = await Promise.all(
         Array.from({ length: 60 }, (_, index) =>
           service.call('POST', `${main}/team`, { token: owner.session, body: { name: `after ${index}` } }),
@@ -116,10 +116,10 @@ describe('a database server that crashes and comes back', () => {
   })
 })
 
-describe('a disk that is full', () => {
+describe('a full disk', () => {
   const run = promisify(execFile)
 
-  test('refuses writes with 503, serves reads, and takes writes again when there is room', {
+  test('refuses writes with 503, serves reads, and accepts writes again when there is space', {
     timeout: 60_000,
   }, async () => {
     if (kind === 'postgres') {
@@ -168,17 +168,17 @@ describe('a disk that is full', () => {
       for (const credential of [token, jwt]) {
         expect((await node.call('GET', `${main}/team`, { token: credential })).status).toBe(200)
       }
-      // A JWT is recorded before it is given out: what cannot be recorded does not happen.
+      // An exchange is audited before the JWT is issued: without space for the entry there is no JWT.
       let exchanged = 1
       const isRefused = async () => {
         const { status } = await node.call('POST', '/v1/auth/exchange', { token })
         if (status === 200) exchanged++
         return status === 503 || undefined
       }
-      await until(isRefused, 20_000, 'there is no room for it')
+      await until(isRefused, 20_000, 'there is no space for the entry')
 
       await unlink(ballast)
-      await until(async () => (await write()) === 201 || undefined, 20_000, 'writes are taken again')
+      await until(async () => (await write()) === 201 || undefined, 20_000, 'writes are accepted again')
       for (let again = 0; again < 20; again++) expect(await write()).toBe(201)
       const after = await readTeams()
       expect(

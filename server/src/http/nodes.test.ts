@@ -1,4 +1,4 @@
-/** Several nodes on one database: what one of them changes holds on all of them, and a store that is away comes back. */
+/** Several nodes on one database: a change on one node takes effect on all of them. */
 import type { SignedIn } from '@coffer/contract/auth'
 import type { Role, Scope } from '@coffer/contract/field'
 import type { IssuedToken } from '@coffer/contract/token'
@@ -28,7 +28,7 @@ import { sql } from '../store/engine/sql.ts'
 const main = '/v1/workspace/main'
 const allowedMs = 1_000
 
-describe('what one node changes', () => {
+describe('a change on one node takes effect on both:', () => {
   let database: Database
   let here: TestService
   let there: TestService
@@ -55,16 +55,16 @@ describe('what one node changes', () => {
   const statusOf = async (node: TestService, token: string, path = `${main}/team`) =>
     (await node.call('GET', path, { token })).status
 
-  /** Both nodes have seen the credentials, and answer from memory; the other one may first have to hear of a change. */
+  /** Both nodes have cached the credentials; the second one may first have to read a change. */
   async function warm(credentials: readonly string[], path?: string): Promise<void> {
     for (const token of credentials) {
       expect(await statusOf(here, token, path)).toBe(200)
       const known = async () => (await statusOf(there, token, path)) === 200 || undefined
-      await until(known, allowedMs, 'the other node knows it')
+      await until(known, allowedMs, 'the other node accepts the credential')
     }
   }
 
-  /** Honoured here by the very next request, and there within a second of the acknowledgement. */
+  /** The change takes effect here on the very next request, and there within a second of the acknowledgement. */
   async function expectEverywhere(
     change: () => Promise<unknown>,
     credentials: readonly string[],
@@ -77,8 +77,8 @@ describe('what one node changes', () => {
     for (const token of credentials) {
       const hasHeard = async () => (await statusOf(there, token, path)) === expected || undefined
       const leftMs = allowedMs - (performance.now() - acknowledgedAt)
-      await until(hasHeard, leftMs, 'the other node has heard of it')
-      // And it does not come back.
+      await until(hasHeard, leftMs, 'the other node applies the change')
+      // The old state does not return.
       expect(await statusOf(there, token, path)).toBe(expected)
     }
     for (const token of credentials) expect(await statusOf(here, token, path)).toBe(expected)
@@ -89,7 +89,7 @@ describe('what one node changes', () => {
     return { ...issued, jwt: await exchange(here, issued.token) }
   }
 
-  test('a token that is revoked is dead, and its JWTs with it', async () => {
+  test('a revoked token and its JWTs are refused', async () => {
     for (let round = 0; round < 5; round++) {
       const { id, token, jwt } = await tokenAndJwt()
       await warm([token, jwt])
@@ -98,7 +98,7 @@ describe('what one node changes', () => {
     }
   })
 
-  test('a token that is rotated lives by its new value alone, JWTs of the old one are dead', async () => {
+  test('a rotated token is accepted only with its new value, and JWTs of the old value are refused', async () => {
     const { id, token, jwt } = await tokenAndJwt()
     await warm([token, jwt])
     let next = ''
@@ -111,7 +111,7 @@ describe('what one node changes', () => {
     expect(await statusOf(there, await exchange(there, next))).toBe(200)
   })
 
-  test('a token that is rotated with a grace lives by both values on both nodes until its end', async () => {
+  test('a token rotated with a grace period is accepted with both values until the period ends', async () => {
     const { id, token, jwt } = await tokenAndJwt()
     await warm([token, jwt])
     const body = { graceSeconds: 60 }
@@ -126,7 +126,7 @@ describe('what one node changes', () => {
     for (const node of [here, there]) node.clock.offsetMs = 0
   })
 
-  test('a session that is signed out is dead, and no other of that person', async () => {
+  test('a logged-out session is refused, and other sessions of the person are accepted', async () => {
     const login = await here.call<SignedIn>('POST', '/v1/auth/login', { body: { email: owner.email, password } })
     const session = login.body.accessToken
     await warm([session, owner.session])
@@ -134,7 +134,7 @@ describe('what one node changes', () => {
     await warm([owner.session])
   })
 
-  test('sessions that are ended from another one are dead, and so are those that a new password ends', async () => {
+  test('sessions ended by another session or by a password change are refused', async () => {
     const person = await addAdmin()
     const body = { email: person.email, password }
     const signIn = async () => (await here.call<SignedIn>('POST', '/v1/auth/login', { body })).body.accessToken
@@ -173,7 +173,7 @@ describe('what one node changes', () => {
     return addUser(here, `admin-${made}@example.com`, { workspaceId, role: 'admin', scope: everything })
   }
 
-  test('a role that is lowered bounds sessions, tokens and JWTs of that person', async () => {
+  test('a lowered role restricts the sessions, tokens and JWTs of that person', async () => {
     const admin = await addAdmin()
     const { token, jwt } = await tokenAndJwt(admin.session)
     const audit = `${main}/audit`
@@ -187,7 +187,7 @@ describe('what one node changes', () => {
     }
   })
 
-  test('a scope that is narrowed hides the rest', async () => {
+  test('a narrowed scope hides the rest', async () => {
     const admin = await addAdmin()
     const { token, jwt } = await tokenAndJwt(admin.session)
     const other = await createProject(here, owner.session, `other-${made}`)
@@ -198,7 +198,7 @@ describe('what one node changes', () => {
     await warm([admin.session, token, jwt], `${main}/project/other-${made}`)
   })
 
-  test('a member who is removed has lost the workspace, and every token made in it', async () => {
+  test('a removed member loses the workspace and every token created in it', async () => {
     const admin = await addAdmin()
     const { token, jwt } = await tokenAndJwt(admin.session)
     await warm([admin.session, token, jwt])
@@ -206,7 +206,7 @@ describe('what one node changes', () => {
     for (const node of [here, there]) expect(await statusOf(node, admin.session)).toBe(404)
   })
 
-  test('a workspace that is deleted is gone with its tokens', async () => {
+  test('a deleted workspace and its tokens are gone', async () => {
     const slug = `short-${made}`
     await here.call('POST', '/v1/workspace', { token: owner.session, body: { name: 'Short', slug } })
     const { token, jwt } = await tokenAndJwt(owner.session, slug)
@@ -217,7 +217,7 @@ describe('what one node changes', () => {
     for (const node of [here, there]) expect(await statusOf(node, owner.session, path)).toBe(404)
   })
 
-  test('a project that is deleted is gone', async () => {
+  test('a deleted project is gone', async () => {
     const slug = `gone-${made}`
     await createProject(here, owner.session, slug)
     await warm([owner.session], `${main}/project/${slug}`)
@@ -225,7 +225,7 @@ describe('what one node changes', () => {
     await expectEverywhere(remove, [owner.session], 404, `${main}/project/${slug}`)
   })
 
-  test('a hundred tokens that are revoked at once are all dead within the second', async () => {
+  test('a hundred tokens revoked at once are all refused within a second', async () => {
     const tokens = await Promise.all(Array.from({ length: 100 }, () => createToken(here, owner.session)))
     await Promise.all(tokens.map(({ token }) => statusOf(there, token)))
     const answers = await Promise.all(
@@ -234,15 +234,15 @@ describe('what one node changes', () => {
     const acknowledgedAt = performance.now()
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
     expect(new Set(await Promise.all(tokens.map(({ token }) => statusOf(here, token))))).toEqual(new Set([401]))
-    await until(() => performance.now() - acknowledgedAt > allowedMs || undefined, 2_000, 'the second is over')
+    await until(() => performance.now() - acknowledgedAt > allowedMs || undefined, 2_000, 'one second has passed')
     expect(new Set(await Promise.all(tokens.map(({ token }) => statusOf(there, token))))).toEqual(new Set([401]))
   })
 
-  /** What the store has answered about the log is long on its way, and so is all that the node asks until it may ask again. */
+  /** Delays the results of a node's reads of the change log until they are released. */
   async function holdLog(node: TestService) {
     const { changes } = node.app.services.store
     const listAfter = changes.listAfter.bind(changes)
-    const { promise: released, resolve: releaseAnswer } = Promise.withResolvers<void>()
+    const { promise: released, resolve: releaseResult } = Promise.withResolvers<void>()
     let isHeld = false
     changes.listAfter = async (sequence) => {
       const list = await listAfter(sequence)
@@ -250,53 +250,53 @@ describe('what one node changes', () => {
       await released
       return list
     }
-    const letAsk = () => {
+    const resumeReads = () => {
       changes.listAfter = listAfter
     }
-    await until(() => isHeld || undefined, 20_000, 'the answer is held')
-    return { releaseAnswer, letAsk }
+    await until(() => isHeld || undefined, 20_000, 'the result is held')
+    return { releaseResult, resumeReads }
   }
 
-  /** Revoked here, it opens nothing there, although the old answer comes in after the second that a node has to hear of it. */
-  async function expectRevoked(id: string, token: string, releaseAnswer: () => void): Promise<void> {
+  /** A token revoked here is refused there, although the old result arrives after the second that a node has to apply it. */
+  async function expectRevoked(id: string, token: string, releaseResult: () => void): Promise<void> {
     expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
     const acknowledgedAt = performance.now()
-    await until(() => performance.now() - acknowledgedAt > allowedMs || undefined, 2_000, 'the second is over')
-    const asked = statusOf(there, token)
-    // The request has reached the node before the old answer comes in.
+    await until(() => performance.now() - acknowledgedAt > allowedMs || undefined, 2_000, 'one second has passed')
+    const status = statusOf(there, token)
+    // The request has reached the node before the old result arrives.
     for (let round = 0; round < 3; round++) await there.call('GET', '/healthz')
-    releaseAnswer()
-    expect(await asked).toBe(401)
+    releaseResult()
+    expect(await status).toBe(401)
   }
 
-  test('a node that reads the log slowly does not answer from what it knew before', async () => {
+  test('a node that reads the change log slowly does not respond from its cache', async () => {
     const { id, token } = await createToken(here, owner.session)
     await warm([token])
-    const { releaseAnswer, letAsk } = await holdLog(there)
-    letAsk()
-    await expectRevoked(id, token, releaseAnswer)
+    const { releaseResult, resumeReads } = await holdLog(there)
+    resumeReads()
+    await expectRevoked(id, token, releaseResult)
   })
 
-  test('a node that was cut off while very much changed answers from nothing that it knew before', async () => {
+  test('a node that was cut off during very many changes does not respond from its cache', async () => {
     const { id, token } = await createToken(here, owner.session)
-    // Or what it still has to hear of the token's making would make it forget.
+    // Otherwise the pending change from creating the token would clear the cache.
     await hear(there)
     await warm([token])
-    const { releaseAnswer, letAsk } = await holdLog(there)
-    letAsk()
+    const { releaseResult, resumeReads } = await holdLog(there)
+    resumeReads()
     await here.app.services.engine.transaction('test', ({ db }) =>
       db.runMany(
         Array.from({ length: 25_000 }, () => Date.now()),
         (at) => sql`insert into change (subject, subject_id, at) values (${'user'}, ${'nobody'}, ${at})`,
       ),
     )
-    await expectRevoked(id, token, releaseAnswer)
+    await expectRevoked(id, token, releaseResult)
   })
 
   test.each([
-    ['hears nothing of it any more', async () => undefined],
+    ['finds no changes at all', async () => undefined],
     [
-      'hears only of later changes',
+      'finds only later changes',
       async () => {
         const slug = `elsewhere-${made}`
         await here.call('POST', '/v1/workspace', { token: owner.session, body: { name: 'Elsewhere', slug } })
@@ -304,27 +304,24 @@ describe('what one node changes', () => {
         expect((await here.call('PUT', `/v1/workspace/${slug}`, rename)).status).toBe(200)
       },
     ],
-  ])(
-    'a node that was cut off from the store for over an hour forgets everything, also where it %s',
-    async (_, later) => {
-      const { id, token } = await createToken(here, owner.session)
-      await warm([token])
-      const { releaseAnswer, letAsk } = await holdLog(there)
-      expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
-      const hourLater = 3_660_000
-      await cleanUp({ ...here.app.services, now: () => Date.now() + hourLater })
-      expect(await here.app.services.store.changes.newest()).toBe(0)
-      await later()
-      const isSilent = (await here.app.services.store.changes.newest()) === 0
-      if (isSilent) there.clock.offsetMs = hourLater
-      letAsk()
-      releaseAnswer()
-      await until(async () => (await statusOf(there, token)) === 401 || undefined, 2_000, 'the token is dead there')
-      there.clock.offsetMs = 0
-    },
-  )
+  ])('a node that was cut off from the store for over an hour clears its cache, even if it %s', async (_, later) => {
+    const { id, token } = await createToken(here, owner.session)
+    await warm([token])
+    const { releaseResult, resumeReads } = await holdLog(there)
+    expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
+    const hourLater = 3_660_000
+    await cleanUp({ ...here.app.services, now: () => Date.now() + hourLater })
+    expect(await here.app.services.store.changes.newest()).toBe(0)
+    await later()
+    const isSilent = (await here.app.services.store.changes.newest()) === 0
+    if (isSilent) there.clock.offsetMs = hourLater
+    resumeReads()
+    releaseResult()
+    await until(async () => (await statusOf(there, token)) === 401 || undefined, 2_000, 'the token is refused there')
+    there.clock.offsetMs = 0
+  })
 
-  test('a node that was cut off from more changes than it could look for one by one hears of later ones', async () => {
+  test('a node that missed more changes than it can look up one by one follows later ones', async () => {
     const { engine } = here.app.services
     const missed = 200_000
     await warm([owner.session])
@@ -342,11 +339,11 @@ describe('what one node changes', () => {
       await hear(there)
       await warm([token])
       expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
-      await until(async () => (await statusOf(there, token)) === 401 || undefined, 2_000, 'the token is dead there')
+      await until(async () => (await statusOf(there, token)) === 401 || undefined, 2_000, 'the token is refused there')
     }
   })
 
-  test('a node follows a log with more missing numbers than a call can have arguments', async () => {
+  test('a node follows a change log with more missing numbers than a call can have arguments', async () => {
     const { engine } = here.app.services
     await createProject(here, owner.session, `before-${made}`)
     await hear(there)
@@ -362,11 +359,11 @@ describe('what one node changes', () => {
       const { id, token } = await createToken(here, owner.session)
       await warm([token])
       expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
-      await until(async () => (await statusOf(there, token)) === 401 || undefined, 2_000, 'the token is dead there')
+      await until(async () => (await statusOf(there, token)) === 401 || undefined, 2_000, 'the token is refused there')
     }
   })
 
-  test('dry runs and refused writes take no number of the log of changes', async () => {
+  test('dry runs and refused writes use no number of the change log', async () => {
     const { changes } = here.app.services.store
     const token = owner.session
     const batch = (body: object) =>
@@ -378,7 +375,7 @@ describe('what one node changes', () => {
       expect((await batch({ operations: [set('dry')], dryRun: true })).status).toBe(200)
       const body = { environments: ['development', 'staging'], secrets: [{ key: `DRY_${made}`, value: 'dry' }] }
       expect((await here.call('POST', `${api}/secret`, { token, body: { ...body, dryRun: true } })).status).toBe(200)
-      // Refused last of all, after the rename was written.
+      // Refused at the very end, after the rename was written.
       const cycle = { op: 'set', key: `OTHER_${made}`, value: `\${RENAMED_${made}}` }
       const rename = { op: 'rename', key: `KEY_${made}`, to: `RENAMED_${made}` }
       const back = { ...cycle, key: `RENAMED_${made}`, value: `\${OTHER_${made}}` }
@@ -396,7 +393,7 @@ describe('what one node changes', () => {
     ['trashed', 'DELETE', '', undefined, { status: 404, total: 0 }],
     ['renamed', 'PUT', '', { ...untouched, name: 'ANOTHER_NAME' }, { status: 404, total: 1 }],
     ['described', 'PUT', '', { ...untouched, note: 'a new note' }, { status: 200, total: 1, note: 'a new note' }],
-  ])('a secret that is %s by a node which has not heard of a new environment is so there too', async (...row) => {
+  ])('a secret %s by a node that does not know a new environment yet is so in that environment too', async (...row) => {
     const [, method, query, body, expected] = row
     const key = `KEY_${made}`
     const token = owner.session
@@ -411,7 +408,7 @@ describe('what one node changes', () => {
     await here.call('PUT', `${path}/value`, { token, body: { environmentId: id, value: 'second' } })
     const read = () => here.call<{ note?: string }>('GET', `${path}?environmentId=${id}`, { token })
     await hear(here)
-    // What is asked for again is answered from memory.
+    // Repeated reads are served from the cache.
     for (let again = 0; again < 3; again++) expect((await read()).status).toBe(200)
     const peek = snapshots.peek
     snapshots.peek = () => stale
@@ -430,16 +427,16 @@ describe('what one node changes', () => {
     await expect.poll(found, { timeout: 20_000 }).toEqual(expected)
   })
 
-  test('a change that commits late is not missed by a node that has just started', async () => {
+  test('a change that commits late is not missed by a new node', async () => {
     if (kind === 'sqlite') {
-      // One writer at a time: numbers are given in the order of the commits.
+      // SQLite has one writer at a time: numbers are in the order of the commits.
       expect(here.app.services.engine.kind).toBe('sqlite')
       return
     }
     const workspaceId = await requireWorkspaceId('main')
     const member = await addAdmin()
     const client = await connectPostgres(database.settings.COFFER_DATABASE_URL)
-    // As a removal on a third node that has its number already, and has not committed yet.
+    // Like a removal on a third node that has its number but has not committed yet.
     await client.query('begin')
     const insert = 'insert into change (subject, subject_id, at) values ($1, $2, $3)'
     await client.query(insert, ['workspace', workspaceId, Date.now()])
@@ -457,7 +454,7 @@ describe('what one node changes', () => {
         async () =>
           (await statusOf(fresh, memberToken.token)) === 401 || performance.now() - committedAt > 1_500 || undefined,
         3_000,
-        'the new node has heard of it, or never will',
+        'the new node applies the change, or the time is up',
       )
       expect(await statusOf(fresh, memberToken.token)).toBe(401)
     } finally {
@@ -466,7 +463,7 @@ describe('what one node changes', () => {
     }
   })
 
-  test('both nodes note the use of the same tokens without getting into each other’s way', async () => {
+  test('both nodes record the use of the same tokens without conflicts', async () => {
     const tokens = await Promise.all(Array.from({ length: 150 }, () => createToken(here, owner.session)))
     for (let round = 0; round < 3; round++) {
       for (const node of [here, there]) {
@@ -481,7 +478,7 @@ describe('what one node changes', () => {
     expect(tokens.filter(({ id }) => rows.some((row) => row.id === id))).toEqual([])
   })
 
-  test('neither node has met an error', () => {
+  test('neither node has logged an error', () => {
     for (const { logs } of [here, there]) {
       expect(logs.filter((line) => /"level":"(error|warn)"/.test(line))).toEqual([])
     }

@@ -1,4 +1,4 @@
-/** Private addresses that the operator allows are for the workspaces that the operator lists, and for no others. */
+/** Only the workspaces that the operator lists may use the private addresses that the operator allows. */
 import type { IdentityVerdict } from '@coffer/contract/oidc'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -44,19 +44,19 @@ describe('an issuer', () => {
   const identity = (workspace: string, url: string) =>
     createIdentity(service, owner.session, { issuer: url, subject: 'somebody' }, workspace)
 
-  /** The sentence that an admin reads about the signature. */
+  /** The sentence that an admin sees about the signature. */
   async function problem(workspace: string, id: string, token: string): Promise<string> {
     const path = `/v1/workspace/${workspace}/oidc/${id}/test`
     const { body } = await service.call<IdentityVerdict>('POST', path, { token: owner.session, body: { token } })
     return body.checks.find(({ check }) => check === 'signature')?.actual ?? ''
   }
 
-  test('on an allowed private address serves a listed workspace', async () => {
+  test('on an allowed private address works for a listed workspace', async () => {
     await identity('main', issuer.url)
     expect((await tryFederation(service, await issuer.sign())).status).toBe(200)
   })
 
-  test('by plain http is refused to any other workspace, with what to do', async () => {
+  test('by plain http is refused to any other workspace, with advice', async () => {
     const body = { name: 'ci', issuer: issuer.url, audience: 'coffer', subject: 's', permission: 'read' }
     const answer = await service.call('POST', '/v1/workspace/other/oidc', {
       token: owner.session,
@@ -65,7 +65,7 @@ describe('an issuer', () => {
     expect(answer).toMatchObject({ status: 400, body: { message: `issuer: must start with https://. ${advice}` } })
   })
 
-  test('is refused in the same words whether the operator allows its address or not', async () => {
+  test('is refused with the same message whether or not the operator allows its address', async () => {
     const told = await Promise.all(
       ['127.0.0.1', '10.0.0.1', '[::1]'].map(async (host) => {
         const url = `https://${host}`
@@ -78,13 +78,13 @@ describe('an issuer', () => {
     expect(told).toEqual([words, words, words])
   })
 
-  test('is not called for a workspace that is no longer listed, though its keys are at hand for others', async () => {
+  test('is not used for a workspace that is no longer listed, even if its keys are cached for others', async () => {
     const rename = async (from: string, slug: string) => {
       const answer = await service.call('PUT', `/v1/workspace/${from}`, { token: owner.session, body: { slug } })
       expect(answer.status, answer.text).toBe(200)
     }
     const token = await issuer.sign()
-    // Names change hands: the workspace that is called main now is the one that the operator has listed.
+    // Slugs can be reused: the workspace with the slug main is now the listed one.
     await rename('main', 'first')
     await rename('other', 'main')
     expect((await tryFederation(service, token, 'first')).status).toBe(401)
@@ -96,7 +96,7 @@ describe('an issuer', () => {
   })
 })
 
-test('with open sign-up no workspace may use the list, unless the operator lists it by id or slug', async () => {
+test('with open sign-up, only workspaces listed by id or slug may use the allow list', async () => {
   const database = await createDatabase({ hasSchema: true })
   const settings = { ...database.settings, ...loopbackAllowed, COFFER_SIGNUP: 'open' }
   const issuer = await startIssuer()
@@ -119,7 +119,7 @@ test('with open sign-up no workspace may use the list, unless the operator lists
 })
 
 describe('a sync', () => {
-  test('is not set up by a workspace that is not listed', async () => {
+  test('cannot be set up by an unlisted workspace', async () => {
     const world = await startSyncWorld(vaultKv, fakeVault(), { COFFER_OUTBOUND_WORKSPACES: 'elsewhere' })
     const id = await startSetup(world)
     const answer = await submitStep(world, id, 'auth', world.fake.credential)
@@ -129,7 +129,7 @@ describe('a sync', () => {
     await world.stop()
   })
 
-  test('pushes no more once its workspace is off the list, and says so', async () => {
+  test('stops pushing when its workspace is no longer listed, and says so', async () => {
     const world = await startSyncWorld(vaultKv, fakeVault(), { COFFER_OUTBOUND_WORKSPACES: 'main' })
     const rename = (from: string, slug: string) =>
       world.service.call('PUT', `/v1/workspace/${from}`, { token: world.owner.session, body: { slug } })

@@ -1,4 +1,4 @@
-/** Where members, sessions, tokens and identities meet: no two of them together give more than each of them alone. */
+/** Combinations of members, sessions, tokens and identities: two of them together grant no more than each alone. */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { DeviceCode } from '@coffer/contract/device'
 import type { Identity } from '@coffer/contract/oidc'
@@ -54,15 +54,18 @@ const logIn = async ({ email }: { email: string }) => {
   return body.accessToken
 }
 
-/** The first call and then the others, none of which waits for it; on PostgreSQL they ask another node. */
-async function amid(first: () => Promise<{ status: number }>, others: ((node: TestService) => Promise<unknown>)[]) {
+/** Runs the first call concurrently with the others; on PostgreSQL, the others use another node. */
+async function runConcurrently(
+  first: () => Promise<{ status: number }>,
+  others: ((node: TestService) => Promise<unknown>)[],
+) {
   const other = nodes.at(-1) ?? service
   const running = first()
   await Promise.all(others.map((call) => call(other)))
   expect((await running).status).toBe(200)
 }
 
-test('an admin cannot take over what only the maker of a token may: personal values, and the owner’s rights', async () => {
+test('an admin cannot rotate a token that grants personal values or the permissions of the owner', async () => {
   const member = await place.join({ role: 'member' })
   const admin = await place.join({ role: 'admin' })
   const own = { environmentId, value: 'mine alone', isPersonal: true }
@@ -83,7 +86,7 @@ test('an admin cannot take over what only the maker of a token may: personal val
   expect((await place.ask('POST', `/tokens/${plain.id}/rotate`, {}, admin.session)).status).toBe(200)
 })
 
-test('an identity makes no shares: nobody could answer for them', async () => {
+test('an identity cannot create shares, because no person would be accountable', async () => {
   await createIdentity(
     service,
     owner.session,
@@ -97,7 +100,7 @@ test('an identity makes no shares: nobody could answer for them', async () => {
   expect((await place.ask('GET', '/project/api/secret-share', undefined, token)).body).toEqual([])
 })
 
-test('whoever is removed or demoted cannot use the same moment to trust an issuer or to take a token', async () => {
+test('a removed or demoted admin cannot concurrently add an issuer or rotate a token', async () => {
   const body = {
     name: 'left',
     issuer: issuer.url,
@@ -112,7 +115,7 @@ test('whoever is removed or demoted cannot use the same moment to trust an issue
     await nodes.at(-1)?.call('GET', place.root, { token: admin.session })
     const made: number[] = []
     const path = `${place.root}/rbac/${admin.memberId}`
-    await amid(
+    await runConcurrently(
       () =>
         round % 2 === 0
           ? service.call('DELETE', path, { token: owner.session })
@@ -135,7 +138,7 @@ test('whoever is removed or demoted cannot use the same moment to trust an issue
   expect((await place.ask<Identity[]>('GET', '/oidc')).status).toBe(200)
 })
 
-test('a session that is ended cannot use the same moment to sign in a device or to leave a token behind', async () => {
+test('an ended session cannot concurrently approve a device or create a token', async () => {
   const clientId = 'cli'
   for (let round = 0; round < rounds; round++) {
     const person = await place.join({ role: 'developer' })
@@ -147,7 +150,7 @@ test('a session that is ended cannot use the same moment to sign in a device or 
     await nodes.at(-1)?.call('GET', place.root, { token: taken })
     const newToken = { name: 'left', permission: 'read', scope: { all: true }, expiresIn: 'never' }
     const tokens: number[] = []
-    await amid(
+    await runConcurrently(
       () => service.call('DELETE', '/v1/me/session', { token: person.session }),
       [
         ...devices.map(
@@ -173,7 +176,7 @@ test('a session that is ended cannot use the same moment to sign in a device or 
   }
 })
 
-/** While the value of a token ends, it is used to invite: what comes of that stands before its end in the trail. */
+/** Invites with a token while its value ends: every invite precedes the end in the audit trail. */
 async function expectNoInvites(
   token: IssuedToken,
   action: 'DELETE' | 'ROTATE',
@@ -183,14 +186,14 @@ async function expectNoInvites(
   await nodes.at(-1)?.call('GET', place.root, { token: token.token })
   const body = () => ({ email: place.newAddress(), role: 'admin', scope: { all: true } })
   const invite = (node: TestService) => node.call('POST', `${place.root}/rbac`, { token: token.token, body: body() })
-  await amid(end, [invite, invite, invite, invite])
+  await runConcurrently(end, [invite, invite, invite, invite])
   type Entry = { action: string; actor: { id: string }; entity: { id: string } }
   const { body: trail } = await place.ask<Entry[]>('GET', '/audit?limit=50')
   const at = trail.findIndex((entry) => entry.action === action && entry.entity.id === token.id)
   expect(trail.slice(0, at).filter(({ actor }) => actor.id === token.id)).toEqual([])
 }
 
-test('a token that is revoked cannot use the same moment to invite', async () => {
+test('a revoked token cannot concurrently invite', async () => {
   for (let round = 0; round < rounds; round++) {
     const token = await createToken(service, owner.session, { permission: 'read-write' }, place.slug)
     const path = `${place.root}/tokens/${token.id}`
@@ -198,23 +201,23 @@ test('a token that is revoked cannot use the same moment to invite', async () =>
   }
 })
 
-test('a value that a second rotation has ended cannot use the same moment to invite, whatever grace the next one has', async () => {
+test('a value ended by a second rotation cannot concurrently invite, even with a new grace period', async () => {
   for (let round = 0; round < rounds; round++) {
     const token = await createToken(service, owner.session, { permission: 'read-write' }, place.slug)
-    const asked = { token: owner.session, body: { graceSeconds: 3_600 } }
-    const rotate = () => service.call('POST', `${place.root}/tokens/${token.id}/rotate`, asked)
+    const options = { token: owner.session, body: { graceSeconds: 3_600 } }
+    const rotate = () => service.call('POST', `${place.root}/tokens/${token.id}/rotate`, options)
     expect((await rotate()).status).toBe(200)
     await expectNoInvites(token, 'ROTATE', rotate)
   }
 })
 
-test('a wrong password is answered without a look at the workspaces of the person', async () => {
+test('the response to a wrong password does not depend on the workspaces of the person', async () => {
   const person = await place.join()
   const raw = await openRaw(service)
   const [last] = await raw.query('select * from audit_entry where chain_id = ? order by sequence desc limit 1', [
     place.id,
   ])
-  // Where the next entry of this trail should go, there is one already.
+  // The place of the next entry in this trail is already taken, so that recording there would fail.
   const next = { ...last, sequence: Number(last?.sequence) + 1, id: newId() }
   const columns = Object.keys(next)
   await raw.query(
@@ -230,7 +233,7 @@ test('a wrong password is answered without a look at the workspaces of the perso
   expect(refused[1]?.text).toBe(refused[0]?.text)
 })
 
-test('a workspace that gets a new name and a new slug at once has both', async () => {
+test('concurrent changes of the name and the slug of a workspace both apply', async () => {
   for (let round = 0; round < rounds; round++) {
     const { root, slug, id } = await createMemberWorkspace(service, owner)
     const other = nodes.at(-1) ?? service
@@ -245,7 +248,7 @@ test('a workspace that gets a new name and a new slug at once has both', async (
   }
 })
 
-test('whoever reaches a project by its team does not get it back when it is moved away', async () => {
+test('an admin with access through a team cannot keep a project that is moved away', async () => {
   const [theirs, ours] = [
     await createTeam(service, owner.session, 'theirs', place.slug),
     await createTeam(service, owner.session, 'ours', place.slug),
@@ -257,7 +260,7 @@ test('whoever reaches a project by its team does not get it back when it is move
     const path = `${place.root}/project/${slug}`
     for (const node of nodes) node.app.services.snapshots.clear()
     await nodes.at(-1)?.call('GET', path, { token: admin.session })
-    await amid(
+    await runConcurrently(
       () => service.call('PUT', path, { token: owner.session, body: { teamId: ours } }),
       ['a', 'b', 'c'].map(
         (name) => (node: TestService) => node.call('PUT', path, { token: admin.session, body: { name } }),
@@ -268,7 +271,7 @@ test('whoever reaches a project by its team does not get it back when it is move
   }
 })
 
-test('whoever loses a team cannot use the same moment to move a project of it to one that they keep', async () => {
+test('an admin who loses a team cannot concurrently move a project of it to a team that they keep', async () => {
   const [lost, kept] = [
     await createTeam(service, owner.session, 'lost', place.slug),
     await createTeam(service, owner.session, 'kept', place.slug),
@@ -283,7 +286,7 @@ test('whoever loses a team cannot use the same moment to move a project of it to
     expect((await narrow([lost, kept])).status).toBe(200)
     for (const node of nodes) node.app.services.snapshots.clear()
     await nodes.at(-1)?.call('GET', path, { token: admin.session })
-    await amid(
+    await runConcurrently(
       () => narrow([kept]),
       ['a', 'b', 'c'].map(
         () => (node: TestService) => node.call('PUT', path, { token: admin.session, body: { teamId: kept } }),
@@ -292,7 +295,7 @@ test('whoever loses a team cannot use the same moment to move a project of it to
     const { body: trail } = await place.ask<AuditEntry[]>('GET', '/audit?limit=50')
     const end = trail.findIndex(({ entity }) => entity.id === admin.memberId)
     const later = trail.slice(0, end).filter(({ actor, entity }) => actor.id === admin.id && entity.type === 'project')
-    // Moved before the loss, the project is one of those that they keep: a change that moves nothing is theirs to make.
+    // A project moved before the loss stays theirs, so a later change that moves nothing is allowed.
     expect(later.filter(({ before, after }) => before?.teamId !== after?.teamId)).toEqual([])
   }
 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { startService } from '../../../test/harness.ts'
 
-test('the id of a request tells nothing about how many came before it', async () => {
+test('a request id does not reveal the number of earlier requests', async () => {
   const service = await startService()
   try {
     const ids: string[] = []

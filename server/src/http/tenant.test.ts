@@ -1,6 +1,6 @@
 /**
- * Two tenants that know each other's ids. Whatever one of them names of the other, in a path, a query or a body, is
- * answered exactly as if it did not exist, and nothing happens.
+ * Two tenants that know each other's ids. A resource of the other tenant in a path, a query or a body gets exactly the
+ * response of a missing one, and nothing is changed.
  */
 import { type EndpointName, endpoints } from '@coffer/contract/api'
 import type { Endpoint } from '@coffer/contract/endpoint'
@@ -41,7 +41,7 @@ const credentialNames = [
   'read-write JWT',
 ] as const
 type CredentialName = (typeof credentialNames)[number]
-/** Those that may do nearly everything at home. */
+/** Credentials that may do nearly everything in their own workspace. */
 const powerful = ['session', 'read-write token', 'read-write JWT'] as const
 
 let service: TestService
@@ -109,17 +109,17 @@ function send(tenant: Tenant, credential: CredentialName, { endpoint, ask }: Req
   return service.call(endpoint.method, ask.path, { token: tenant.credentials[credential], body: ask.body })
 }
 
-/** The request with one text in its path or body replaced by another; undefined where it does not stand there. */
+/** The request with a text in its path or body replaced by another; undefined if the text does not occur. */
 function swap(request: Request, from: string, to: string): Request | undefined {
   const { path, body } = request.ask
   const text = JSON.stringify({ path, ...(body && { body }) })
   if (!text.includes(from)) return undefined
-  // Made of the same two fields.
+  // The text was made from the same two fields.
   const swapped = JSON.parse(text.replaceAll(from, to)) as Pick<Ask, 'path' | 'body'>
   return { ...request, title: `${request.title} with ${to}`, ask: { ...request.ask, ...swapped } }
 }
 
-/** What stands in the same place in either tenant. */
+/** Resources in the same place in both tenants. */
 function counterparts(): { readonly mine: string; readonly theirs: string }[] {
   const idsOf = ({ world, tokenId, adminTokenId }: Tenant) => [
     ...Object.values(world.teams),
@@ -142,7 +142,7 @@ function counterparts(): { readonly mine: string; readonly theirs: string }[] {
 
 type Swap = { readonly foreign: Request; readonly absent: Request; readonly place: 'path' | 'query' | 'scope' | 'body' }
 
-/** Requests at home in tenant B that name things of tenant A, each beside the same one that names nothing at all. */
+/** Requests in tenant B with ids of tenant A, each next to the same request with a missing id. */
 function swaps(): Swap[] {
   return requestsOf(b).flatMap((request) => {
     const { path, body } = request.ask
@@ -151,7 +151,7 @@ function swaps(): Swap[] {
     const replace = (pairs: typeof named, to: (pair: (typeof named)[number]) => string) =>
       pairs.reduce((rest, pair) => swap(rest, pair.mine, to(pair)) ?? rest, request)
     const [route, query = ''] = path.split('?')
-    // One at a time, and all of them together.
+    // Each id alone, and all of them together.
     return [...named.map((pair) => [pair]), ...(named.length > 1 ? [named] : [])].map((pairs) => {
       const isIn = (text: string | undefined) => pairs.some(({ mine }) => text?.includes(mine))
       const place = isIn(route) ? 'path' : isIn(query) ? 'query' : body?.scope ? 'scope' : 'body'
@@ -160,20 +160,20 @@ function swaps(): Swap[] {
   })
 }
 
-/** Which refusals come before anyone looks at what was named. */
+/** Whether the credential passes the checks that come before the resources are looked up. */
 const mayAsk = (credential: CredentialName, { endpoint, ask }: Request) =>
   credential === 'session' || !(ask.isPersonal || ['token:create', 'workspace:handover'].includes(endpoint.permission))
 
 const volatileHeaders = new Set(['date', 'x-request-id', 'ratelimit-remaining', 'ratelimit-reset'])
 
-/** All that a caller can tell two answers apart by; ids that the caller sent come back as they were sent. */
+/** Everything by which a caller could distinguish two responses, with the ids that the caller sent mcounts. */
 function visible({ status, headers, text }: Answer, sent: readonly string[] = []) {
   const shown = [...headers].map(([name, value]) => `${name}: ${volatileHeaders.has(name) ? '' : value}`)
   const body = sent.reduce((rest, id) => rest.replaceAll(id, '<id>'), text)
   return { status, headers: shown.sort(), body }
 }
 
-test.each(credentialNames)('nothing of a tenant is found or changed by the %s of another', async (credential) => {
+test.each(credentialNames)('the %s of another tenant finds and changes nothing', async (credential) => {
   const wrong: string[] = []
   for (const request of requestsOf(a)) {
     for (const place of [a.world.slug, a.world.workspaceId]) {
@@ -186,7 +186,7 @@ test.each(credentialNames)('nothing of a tenant is found or changed by the %s of
   expect(wrong).toEqual([])
 })
 
-test.each(credentialNames)('the %s of a tenant sees its own workspace only', async (credential) => {
+test.each(credentialNames)('the %s of a tenant sees only its own workspace', async (credential) => {
   const token = b.credentials[credential]
   const workspaces = await service.call<{ slug: string }[]>('GET', '/v1/workspace', { token })
   expect(workspaces.body.map(({ slug }) => slug)).toEqual(['beta'])
@@ -201,27 +201,30 @@ test.each(credentialNames)('the %s of a tenant sees its own workspace only', asy
   expect(theirs.filter((id) => text.includes(id))).toEqual([])
 })
 
-test.each(powerful)('ids of another tenant in a path, query or body lead the %s nowhere', async (credential) => {
-  const wrong: string[] = []
-  const asked = { path: 0, query: 0, scope: 0, body: 0 }
-  for (const { foreign, place } of swaps()) {
-    if (!mayAsk(credential, foreign)) continue
-    asked[place]++
-    const { status, text } = await send(b, credential, foreign)
-    const isFilter = place === 'query' && foreign.endpoint.permission === 'audit:read'
-    const expected = isFilter ? 200 : place === 'scope' ? 400 : 404
-    if (status !== expected) wrong.push(`${foreign.title}: expected ${expected}, was ${status} ${text}`)
-    // A filter that fits nothing: an empty list, or a stream without a line.
-    if (isFilter && text !== '[]' && text !== '') wrong.push(`${foreign.title}: found ${text}`)
-  }
-  expect(wrong).toEqual([])
-  expect(asked.path).toBeGreaterThan(100)
-  expect(asked.query).toBeGreaterThan(30)
-  expect(asked.body).toBeGreaterThan(20)
-  if (credential === 'session') expect(asked.scope).toBeGreaterThan(5)
-})
+test.each(powerful)(
+  'the %s finds nothing by the ids of another tenant in a path, query or body',
+  async (credential) => {
+    const wrong: string[] = []
+    const counts = { path: 0, query: 0, scope: 0, body: 0 }
+    for (const { foreign, place } of swaps()) {
+      if (!mayAsk(credential, foreign)) continue
+      counts[place]++
+      const { status, text } = await send(b, credential, foreign)
+      const isFilter = place === 'query' && foreign.endpoint.permission === 'audit:read'
+      const expected = isFilter ? 200 : place === 'scope' ? 400 : 404
+      if (status !== expected) wrong.push(`${foreign.title}: expected ${expected}, was ${status} ${text}`)
+      // A filter without matches gives an empty list or an empty stream.
+      if (isFilter && text !== '[]' && text !== '') wrong.push(`${foreign.title}: found ${text}`)
+    }
+    expect(wrong).toEqual([])
+    expect(counts.path).toBeGreaterThan(100)
+    expect(counts.query).toBeGreaterThan(30)
+    expect(counts.body).toBeGreaterThan(20)
+    if (credential === 'session') expect(counts.scope).toBeGreaterThan(5)
+  },
+)
 
-test.each(powerful)('the %s cannot tell what is another tenant’s from what does not exist', async (credential) => {
+test.each(powerful)('the %s cannot distinguish a resource of another tenant from a missing one', async (credential) => {
   for (const { foreign, absent } of swaps()) {
     if (!mayAsk(credential, foreign)) continue
     const sent = [absentId, ...counterparts().map((pair) => pair.theirs)]
@@ -231,7 +234,7 @@ test.each(powerful)('the %s cannot tell what is another tenant’s from what doe
 })
 
 test.each(credentialNames)(
-  'the %s cannot tell a workspace of others from one that does not exist',
+  'the %s cannot distinguish the workspace of another tenant from a missing one',
   async (credential) => {
     for (const request of requestsOf(a)) {
       const absent = swap(request, `/workspace/${a.world.slug}`, `/workspace/${absentSlug}`)
@@ -245,7 +248,7 @@ test.each(credentialNames)(
   },
 )
 
-test('within a tenant, what lies outside a scope looks like what does not exist', async () => {
+test('within a tenant, a resource outside the scope looks like a missing one', async () => {
   const { world, owner } = b
   const { teams, projects, environments } = world
   const at = '/v1/workspace/beta'
@@ -288,7 +291,7 @@ test('within a tenant, what lies outside a scope looks like what does not exist'
   }
 })
 
-test('a token reaches the workspace that it was made in, though its maker belongs to two', async () => {
+test('a token reaches only the workspace it was created in, even if its creator belongs to two', async () => {
   const { workspaceId } = a.world
   const both = await addUser(service, 'both@example.com', { workspaceId, role: 'admin' })
   await service.call('POST', '/v1/workspace', { token: both.session, body: { name: 'Gamma', slug: 'gamma' } })
@@ -307,7 +310,7 @@ test('a token reaches the workspace that it was made in, though its maker belong
   expect((await service.call('GET', '/v1/workspace/main', { token: both.session })).status).toBe(200)
 })
 
-test('the same slug in two tenants leads each to its own project', async () => {
+test('the same slug in two tenants gives each its own project', async () => {
   for (const { credentials, world } of [a, b]) {
     for (const credential of credentialNames) {
       const path = `/v1/workspace/${world.slug}/project/right`
@@ -317,7 +320,7 @@ test('the same slug in two tenants leads each to its own project', async () => {
   }
 })
 
-test('a slug that only another tenant has is nothing here', async () => {
+test('a slug that only another tenant has is not found', async () => {
   const token = b.credentials.session
   const theirs = await service.call('GET', '/v1/workspace/beta/project/only-a', { token })
   const nobodys = await service.call('GET', `/v1/workspace/beta/project/${absentSlug}`, { token })
@@ -325,7 +328,7 @@ test('a slug that only another tenant has is nothing here', async () => {
   expect(visible(theirs)).toEqual(visible(nobodys))
 })
 
-test('a cursor of one tenant’s audit log opens nothing of it in another', async () => {
+test('a cursor from the audit log of one tenant reveals none of it in another', async () => {
   const first = await service.call('GET', '/v1/workspace/main/audit?limit=1', { token: a.credentials.session })
   const cursor = first.headers.get('x-next-cursor')
   expect(cursor).not.toBeNull()
@@ -335,7 +338,7 @@ test('a cursor of one tenant’s audit log opens nothing of it in another', asyn
   expect(theirs.filter((id) => text.includes(id))).toEqual([])
 })
 
-test('a filter of the audit log by another tenant’s people, words or requests finds nothing', async () => {
+test('an audit filter by people, text or requests of another tenant finds nothing', async () => {
   const token = a.credentials.session
   const { body } = await service.call<{ requestId: string }[]>('GET', '/v1/workspace/main/audit?limit=1', { token })
   for (const filter of [
@@ -351,7 +354,7 @@ test('a filter of the audit log by another tenant’s people, words or requests 
   }
 })
 
-/** The text of a value, and what of it was not resolved, as one credential reads it. */
+/** A resolved value and its unresolved references, as read with this credential. */
 async function resolve(token: string, path: string): Promise<{ value?: string; unresolved?: string[] }> {
   const { status, text, body } = await service.call<Secret>('GET', `${path}&resolve=true`, { token })
   expect(status, text).toBe(200)
@@ -370,7 +373,7 @@ async function write(tenant: Tenant, environmentId: string, secrets: Record<stri
   expect(status, text).toBe(201)
 }
 
-test('a reference never leads into another tenant, by whatever name', async () => {
+test('a reference never resolves to another tenant, by any name', async () => {
   const { session } = a.owner
   const path = '/v1/workspace/main/project/only-a'
   const { body: project } = await service.call<TestProject>('GET', path, { token: session })
@@ -394,7 +397,7 @@ test('a reference never leads into another tenant, by whatever name', async () =
       const at = `/v1/workspace/beta/project/right/secret/FOREIGN_${index}?environmentId=${right}`
       const { value, unresolved } = await resolve(b.credentials[credential], at)
       expect(value, text).toBe(text)
-      // What fits the grammar is named; the rest is no reference at all.
+      // Only the first text fits the grammar and is reported; the others are not references.
       if (index === 0) expect(unresolved).toEqual([text.slice(2, -1)])
     }
     const all = `/v1/workspace/beta/project/right/secret`
@@ -408,7 +411,7 @@ test('a reference never leads into another tenant, by whatever name', async () =
   before = await readContent(service.app.services)
 })
 
-test('the same reference in two tenants leads each to its own value', async () => {
+test('the same reference in two tenants resolves to the value of each', async () => {
   for (const tenant of [a, b]) {
     const { right, wrong } = tenant.world.environments
     for (const credential of credentialNames) {
@@ -421,7 +424,7 @@ test('the same reference in two tenants leads each to its own value', async () =
   before = await readContent(service.app.services)
 })
 
-test('a reference out of the caller’s scope stays as it is and is named, at every hop', async () => {
+test('a reference outside the caller’s scope stays unresolved and is reported, at every hop', async () => {
   const { world, owner } = b
   const { right, sibling } = world.environments
   const [rightName, siblingName] = [world.environmentNames.get(right), world.environmentNames.get(sibling)]
@@ -436,7 +439,7 @@ test('a reference out of the caller’s scope stays as it is and is named, at ev
     environments: [right, sibling],
   }
   const half = (await createToken(service, owner.session, { scope: partly }, 'beta')).token
-  // The wider ones first: what was made for them is not for others.
+  // Wider credentials first: their cached responses must not be served to narrower ones.
   for (const token of [owner.session, half, narrow, await exchange(service, narrow), owner.session, half, narrow]) {
     const isNarrow = token !== owner.session && token !== half
     const read = (key: string) => resolve(token, `${list}/${key}?environmentId=${right}`)

@@ -1,4 +1,4 @@
-/** Connections as no client of ours uses them: pipelined, half-open, slow or cut off. */
+/** Unusual connections: pipelined, half-open, slow or aborted. */
 import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -31,7 +31,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-// A request that fails on our side is logged as an error, also where its connection is gone before the answer.
+// An internal error is logged even if the connection closes before the response.
 afterEach(() => {
   const failures = service.logs.splice(0).filter((line) => line.includes('"level":"error"'))
   expect(failures).toEqual([])
@@ -58,7 +58,7 @@ async function sendOne(bytes: string | Buffer): Promise<RawAnswer> {
   return answer
 }
 
-/** What stands on every answer; an error is a message and nothing else. */
+/** Checks the headers of every response; an error is a message and nothing else. */
 function checkForm(answer: RawAnswer, isApi: boolean): string {
   const where = JSON.stringify({ ...answer, headers: [...answer.headers] })
   expect(answer.headers.get('x-request-id'), where).toMatch(/^[\w-]{8,}$/)
@@ -77,7 +77,7 @@ function checkForm(answer: RawAnswer, isApi: boolean): string {
 }
 
 describe('connections', () => {
-  test('whoever sends what is not HTTP and does not hang up is hung up on', async () => {
+  test('a connection that sends something other than HTTP is closed', async () => {
     const alone = await startService()
     const { hostname, port } = new URL(alone.url)
     const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
@@ -87,14 +87,14 @@ describe('connections', () => {
       socket.write('GARBAGE\r\n\r\n')
       await new Promise((resolve) => socket.once('end', resolve))
       expect(await open()).toBe(1)
-      await until(async () => (await open()) === 0 || undefined, 30_000, 'the socket is given up')
+      await until(async () => (await open()) === 0 || undefined, 30_000, 'the socket is closed')
     } finally {
       socket.destroy()
       await alone.stop()
     }
   })
 
-  test('pipelined requests are answered each and in order', async () => {
+  test('pipelined requests each get a response, in order', async () => {
     const keep = (line: string, ...headers: string[]) =>
       [line, 'Host: localhost', bearer(), ...headers, '', ''].join('\r\n')
     const body = '{"name":"Pipelined"}'
@@ -111,7 +111,7 @@ describe('connections', () => {
     expect(new Set(answers.map(({ headers }) => headers.get('x-request-id'))).size).toBe(5)
   })
 
-  test('who sends very many before the answers are there is hung up on, and what has arrived is read no further', async () => {
+  test('a connection with too many pipelined requests is closed, and the rest of them is not read', async () => {
     const page = 'GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n'
     let count = 0
     const onRequest = () => count++
@@ -137,9 +137,9 @@ describe('connections', () => {
   const garbage = 'GARBAGE\r\n\r\n'
 
   test.each<[what: string, bytes: () => string, statuses: number[]]>([
-    ['one that takes its time', () => login() + garbage, [200, 400]],
-    ['one without a body', () => whole('GET /v1/me HTTP/1.1', undefined, bearer()) + garbage, [200, 400]],
-    ['one that is answered at once', () => whole('GET /v1/unknown HTTP/1.1') + garbage, [404, 400]],
+    ['a slow request', () => login() + garbage, [200, 400]],
+    ['a request without a body', () => whole('GET /v1/me HTTP/1.1', undefined, bearer()) + garbage, [200, 400]],
+    ['a request with an immediate response', () => whole('GET /v1/unknown HTTP/1.1') + garbage, [404, 400]],
     [
       'several',
       () =>
@@ -153,19 +153,23 @@ describe('connections', () => {
       [200, 200, 201, 404, 400],
     ],
     [
-      'one, where it lies in the body of the next,',
+      'a request, inside the body of the next one,',
       () =>
         `${login()}${whole(`POST ${teams} HTTP/1.1`, undefined, bearer(), json, 'Transfer-Encoding: chunked')}zz\r\n`,
       [200, 400],
     ],
-    ['one that ends the connection', () => login().replace('\r\n', '\r\nConnection: close\r\n') + garbage, [200]],
-  ])('what is not HTTP is answered after %s that came before it', async (_what, bytes, statuses) => {
+    [
+      'a request that closes the connection',
+      () => login().replace('\r\n', '\r\nConnection: close\r\n') + garbage,
+      [200],
+    ],
+  ])('malformed bytes after %s are handled in order', async (_what, bytes, statuses) => {
     const answers = await sendRaw(service.url, bytes())
     for (const answer of answers) checkForm(answer, false)
     expect(answers.map(({ status }) => status)).toEqual(statuses)
   })
 
-  test('what is not HTTP is answered once, though more of it arrives before its turn', async () => {
+  test('malformed bytes get one response, even if more of them arrive before it', async () => {
     const socket = open(service.url)
     const received = receive(socket)
     socket.write(login() + garbage)
@@ -176,13 +180,13 @@ describe('connections', () => {
     expect(parseAnswers(await received).map(({ status }) => status)).toEqual([200, 400])
   })
 
-  test('what follows a request on its connection belongs to the next one', async () => {
+  test('bytes after a request belong to the next one', async () => {
     const bytes = `GET /v1/unknown HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nGET /${head('GET /v1/me HTTP/1.1', bearer())}`
     const answers = await sendRaw(service.url, bytes)
     expect(answers.map(({ status }) => status)).toEqual([404, 200])
   })
 
-  test('half a request on many connections keeps nobody else waiting', async () => {
+  test('incomplete requests on many connections do not block others', async () => {
     const parts = [
       'GET /v1/me HT',
       'GET /v1/me HTTP/1.1\r\nHost: lo',
@@ -206,13 +210,13 @@ describe('connections', () => {
     }
   })
 
-  test('whoever has asked and closes their side still gets the answer, one alone or many at once', async () => {
-    const asked = (index: number) =>
+  test('a half-closed connection still gets its response, alone or among many', async () => {
+    const requestPath = (index: number) =>
       index % 2 === 0 ? head('GET /v1/me HTTP/1.1', bearer()) : post(`{"name":"Half open ${index}"}`, json)
     const askAndClose = async (_: unknown, index: number) => {
       const socket = open(service.url)
       const received = receive(socket)
-      socket.end(asked(index))
+      socket.end(requestPath(index))
       return parseAnswers(await received).map(({ status }) => status)
     }
     expect(await askAndClose(undefined, 1)).toEqual([201])
@@ -220,7 +224,7 @@ describe('connections', () => {
     expect(statuses).toEqual(statuses.map((_, index) => [index % 2 === 0 ? 200 : 201]))
   })
 
-  test('a stop waits for the requests in flight, and not for their connections to be given up', async () => {
+  test('a stop waits for the requests in flight, not for their connections to time out', async () => {
     const alone = await startService()
     const body = { email: owner.email, name: 'Owner', password }
     const arrived = new Promise<void>((resolve) => alone.app.server.once('request', () => resolve()))
@@ -238,7 +242,7 @@ describe('connections', () => {
     }
   })
 
-  test('a credential that ends while a body is on its way does nothing with it', async () => {
+  test('a credential that ends while its request body arrives has no effect', async () => {
     const { id, token } = await createToken(service, owner.session)
     const body = '{"environments":["development"],"secrets":[{"key":"LATE","value":"x"}],"mode":"upsert"}'
     const begin = (credential: string) => {
@@ -271,7 +275,7 @@ describe('connections', () => {
     expect(await finishOther()).toEqual([201])
   })
 
-  describe('of a large answer', () => {
+  describe('a large response', () => {
     let alone: TestService
     let session: string
     let other: TestUser
@@ -289,21 +293,21 @@ describe('connections', () => {
       await project.set('development', values)
       path = `${project.root}/secret?environmentId=development`
       const { headers } = await read()
-      // One person has half of the reservation.
+      // One person may reserve half of the budget.
       fits = Math.floor((64 * 1024 * 1024) / Number(headers.get('content-length')))
     })
     afterAll(() => alone.stop())
 
     const read = (token = session) => alone.call('GET', path, { token })
 
-    /** Asks for it, and takes nothing of it. */
-    async function ask(asked = path): Promise<ServerResponse> {
+    /** Requests it, and reads nothing of the response. */
+    async function ask(requestPath = path): Promise<ServerResponse> {
       const arrived = new Promise<ServerResponse>((resolve) =>
         alone.app.server.once('request', (_request, response) => resolve(response)),
       )
       const socket = open(alone.url)
       idle.push(socket.on('error', () => undefined).pause())
-      socket.write(`GET ${asked} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${session}\r\n\r\n`)
+      socket.write(`GET ${requestPath} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${session}\r\n\r\n`)
       return arrived
     }
 
@@ -313,9 +317,9 @@ describe('connections', () => {
       return answer.status === status ? answer : undefined
     }
 
-    test('whoever takes nothing does not keep it for ever', async () => {
+    test('times out when its reader reads nothing', async () => {
       const response = await ask()
-      await until(() => response.headersSent || undefined, 20_000, 'it is answered')
+      await until(() => response.headersSent || undefined, 20_000, 'the response has begun')
       const { socket } = response.req
       expect(socket.timeout).toBe(300_000)
       const ended = new Promise((resolve) => socket.once('close', resolve))
@@ -323,14 +327,14 @@ describe('connections', () => {
       await withinSeconds(20, ended)
     })
 
-    test('nor does whoever takes a stream', async () => {
+    test('times out as a stream too', async () => {
       const response = await ask('/v1/workspace/main/audit?format=ndjson')
-      const patience = vi.spyOn(response, 'setTimeout')
-      await until(() => response.headersSent || undefined, 20_000, 'it is answered')
-      expect(patience.mock.calls).toEqual([[300_000]])
+      const timeoutSpy = vi.spyOn(response, 'setTimeout')
+      await until(() => response.headersSent || undefined, 20_000, 'the response has begun')
+      expect(timeoutSpy.mock.calls).toEqual([[300_000]])
     })
 
-    test('a change is refused before it is made, and never after it, however much waits to be taken', async () => {
+    test('to a write is refused before the write, never after it, when the budget is full', async () => {
       const half = 64 * 1024 * 1024
       await createProject(alone, session, 'changes')
       const root = '/v1/workspace/main/project/changes'
@@ -360,17 +364,17 @@ describe('connections', () => {
       expect((await write('REFUSED')).status).toBe(201)
     })
 
-    test('many who leave before it comes use up nothing', async () => {
+    test('to a closed connection uses no budget', async () => {
       for (let count = 0; count <= fits; count++) (await ask()).req.socket.destroy()
       expect((await read()).status).toBe(200)
     })
 
-    test('who takes nothing of many is answered 503 from some point on, and nobody else is', async () => {
+    test('is refused with 503 to a client with many unread responses, and to nobody else', async () => {
       for (let count = 0; count < fits; count++) {
         const response = await ask()
-        await until(() => response.headersSent || undefined, 20_000, 'it is answered')
+        await until(() => response.headersSent || undefined, 20_000, 'the response has begun')
       }
-      const refused = await until(() => ofStatus(503), 20_000, 'too much waits to be taken')
+      const refused = await until(() => ofStatus(503), 20_000, 'the share of the client is used up')
       expect(refused.body).toEqual({ message: 'The service is busy; try again in a moment.' })
       expect(refused.headers.get('retry-after')).toBe('1')
       expect(refused.headers.has('etag')).toBe(false)
@@ -378,18 +382,18 @@ describe('connections', () => {
       expect((await alone.call('GET', one, { token: session })).status).toBe(200)
       expect((await read(other.session)).status).toBe(200)
       idle.pop()?.destroy()
-      await until(() => ofStatus(200), 20_000, 'one has given up')
+      await until(() => ofStatus(200), 20_000, 'a closed connection frees its reservation')
     })
   })
 
-  test('who sends most of many large bodies is answered 503 from some point on, and nobody else is', async () => {
+  test('a client with many unfinished large bodies gets 503, and nobody else does', async () => {
     const other = await addUser(service, 'other@example.com')
     const length = maxBodyBytes - 1024
     const large = `{"name":"${'x'.repeat(length - 11)}"}`
     const idle: Socket[] = []
     const start = head(`POST ${teams} HTTP/1.1`, bearer(), json, `Content-Length: ${length}`)
     const { body: me } = await service.call<{ id: string }>('GET', '/v1/me', { token: owner.session })
-    // One more that came before all of these have arrived would take the room of one of them.
+    // Another body that comes before these have arrived would take the place of one of them.
     const isFull = () => {
       try {
         const holder = { client: me.id, workspace: undefined, hasCredential: true }
@@ -405,7 +409,7 @@ describe('connections', () => {
         idle.push(socket.on('error', () => undefined))
         socket.write(start + large.slice(0, -1))
       }
-      await until(isFull, 20_000, 'four have arrived but for their last byte')
+      await until(isFull, 20_000, 'four have arrived except for their last byte')
       const refused = await sendOne(post(large, json))
       expect(refused.status).toBe(503)
       expect(checkForm(refused, true)).toBe('The service is busy; try again in a moment.')
@@ -416,14 +420,14 @@ describe('connections', () => {
       await until(
         async () => ((await sendOne(post(large, json))).status === 400 ? true : undefined),
         20_000,
-        'room again',
+        'the budget is free again',
       )
     } finally {
       for (const socket of idle) socket.destroy()
     }
   })
 
-  test('the service gives up on a request that does not arrive', () => {
+  test('a request that never arrives completely times out', () => {
     const { headersTimeout, requestTimeout } = service.app.server
     expect(headersTimeout).toBeGreaterThan(0)
     expect(headersTimeout).toBeLessThanOrEqual(60_000)

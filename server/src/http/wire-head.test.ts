@@ -1,4 +1,4 @@
-/** Request lines, headers, paths and methods as no client of ours sends them. */
+/** Unusual request lines, headers, paths and methods. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import {
   createProject,
@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-// A request that fails on our side is logged as an error, also where its connection is gone before the answer.
+// An internal error is logged even if the connection closes before the response.
 afterEach(() => {
   const failures = service.logs.splice(0).filter((line) => line.includes('"level":"error"'))
   expect(failures).toEqual([])
@@ -39,7 +39,7 @@ async function sendOne(bytes: string | Buffer): Promise<RawAnswer> {
   return answer
 }
 
-/** What stands on every answer; an error is a message and nothing else. */
+/** Checks the headers of every response; an error is a message and nothing else. */
 function checkForm(answer: RawAnswer, isApi: boolean): string {
   const where = JSON.stringify({ ...answer, headers: [...answer.headers] })
   expect(answer.headers.get('x-request-id'), where).toMatch(/^[\w-]{8,}$/)
@@ -81,13 +81,13 @@ describe('request lines and headers', () => {
     await expectAnswer(bytes, 431, /^The request headers are too large\.$/, false)
   })
 
-  test('answers a request without a Host in the form of every other error', async () => {
+  test('a request without a Host gets an error in the usual form', async () => {
     const answer = await sendOne(`GET /v1/me HTTP/1.1\r\n${bearer()}\r\nConnection: close\r\n\r\n`)
     expect(answer.status).toBe(400)
     checkForm(answer, true)
   })
 
-  test('an expectation that nobody knows changes nothing: counted, authenticated and answered alike', async () => {
+  test('an unknown Expect header is ignored: rate limit, authentication and response stay the same', async () => {
     const expecting = (line: string, ...headers: string[]) => head(line, 'Expect: pony', ...headers)
     const stranger = await sendOne(expecting('GET /v1/me HTTP/1.1'))
     checkForm(stranger, true)
@@ -108,7 +108,7 @@ describe('request lines and headers', () => {
     }
   })
 
-  test('HTTP/0.9 and HTTP/1.0 get an answer and the end of the connection', async () => {
+  test('HTTP/0.9 and HTTP/1.0 get a response, and the connection is closed', async () => {
     const old = await sendOne('GET /v1/me\r\n\r\n')
     checkForm(old, true)
     expect(old.status).toBe(401)
@@ -117,7 +117,7 @@ describe('request lines and headers', () => {
     expect(older.status).toBe(200)
   })
 
-  test('a client that asks for leave to send its body gets it', async () => {
+  test('a client that sends Expect: 100-continue is told to continue', async () => {
     const body = '{"name":"Continued"}'
     const headers = [bearer(), json, 'Expect: 100-continue', `Content-Length: ${body.length}`]
     const answer = await sendOne(head(`POST ${teams} HTTP/1.1`, ...headers) + body)
@@ -128,8 +128,8 @@ describe('request lines and headers', () => {
   test.each([
     ['an upgrade', ['Upgrade: websocket', 'Connection: Upgrade']],
     ['an upgrade to HTTP/2', ['Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQAAP__']],
-    ['a request to act as another method', ['X-HTTP-Method-Override: DELETE']],
-    ['a request for another path', ['X-Original-URL: /v1/workspace', 'X-Rewrite-URL: /v1/workspace']],
+    ['a method override', ['X-HTTP-Method-Override: DELETE']],
+    ['a path override', ['X-Original-URL: /v1/workspace', 'X-Rewrite-URL: /v1/workspace']],
   ])('%s is ignored', async (_what, headers) => {
     const answer = await sendOne(head('GET /v1/me HTTP/1.1', bearer(), ...headers))
     checkForm(answer, true)
@@ -139,19 +139,19 @@ describe('request lines and headers', () => {
 
 describe('paths', () => {
   test.each([
-    ['percent signs that mean nothing', '/v1/%zz', 400],
+    ['invalid percent-encoding', '/v1/%zz', 400],
     ['bytes that are not UTF-8', '/v1/workspace/%ff', 400],
     ['an encoded NUL', '/v1/workspace/a%00b', 400],
     ['an encoded slash', '/v1/workspace/a%2fb', 400],
     ['a very long parameter', `/v1/workspace/${'a'.repeat(10_000)}`, 400],
     ['a very long path', `/v1/${'a/'.repeat(7_000)}`, 404],
-    ['an empty part', '/v1//me', 404],
-    ['parts that lead upwards', '/v1/../v1/me', 404],
+    ['an empty segment', '/v1//me', 404],
+    ['parent segments', '/v1/../v1/me', 404],
     ['a semicolon', '/v1/me;a=b', 404],
-    ['the prefix alone', '/v1', 404],
+    ['only the prefix', '/v1', 404],
     ['the prefix and a query', '/v1?a=b', 404],
     ['a query that cannot be decoded', '/v1/unknown?%zz=%ff', 404],
-  ])('answers %s under /v1 with all of its headers', async (_what, path, status) => {
+  ])('%s under /v1 gets a response with all headers', async (_what, path, status) => {
     const answer = await sendOne(head(`GET ${path} HTTP/1.1`, bearer()))
     checkForm(answer, true)
     expect(answer.status, answer.body).toBe(status)
@@ -160,9 +160,9 @@ describe('paths', () => {
   test.each([
     ['two slashes', '//v1/me', 404],
     ['capitals', '/V1/me', 404],
-    ['a longer word', '/v1x/me', 404],
-    ['percent signs that mean nothing', '/%zz', 400],
-  ])('answers %s outside of /v1', async (_what, path, status) => {
+    ['a longer prefix', '/v1x/me', 404],
+    ['invalid percent-encoding', '/%zz', 400],
+  ])('%s outside /v1 gets a response', async (_what, path, status) => {
     const answer = await sendOne(head(`GET ${path} HTTP/1.1`, bearer()))
     checkForm(answer, false)
     expect(answer.status).toBe(status)
@@ -174,7 +174,7 @@ describe('paths', () => {
     ['absolute with another scheme', 'https://other.example:1/v1/me'],
     ['percent-encoded', '/%76%31/me'],
     ['partly percent-encoded', '/v%31/m%65'],
-  ])('a path in %s form is the same path: counted, authenticated and answered alike', async (_what, path) => {
+  ])('a path in %s form is the same path: same rate limit, authentication and response', async (_what, path) => {
     const stranger = await sendOne(head(`GET ${path} HTTP/1.1`))
     checkForm(stranger, true)
     expect(stranger.status).toBe(401)
@@ -186,7 +186,7 @@ describe('paths', () => {
   test.each([
     ['register', '/%76%31/auth/register'],
     ['login', 'http://localhost/v1/auth/login'],
-  ])('%s is counted under any spelling of its path', async (_what, path) => {
+  ])('%s is rate-limited under any spelling of its path', async (_what, path) => {
     const body = JSON.stringify({ email: 'nobody@example.com', name: 'Nobody', password })
     const bytes = head(`POST ${path} HTTP/1.1`, json, `Content-Length: ${body.length}`) + body
     const answer = await sendOne(bytes)
@@ -207,7 +207,7 @@ describe('methods that no route has', () => {
     await expectAnswer(head(`${method} / HTTP/1.1`), 404, /^Not found\.$/, false)
   })
 
-  test('a body does not change that, whatever it is', async () => {
+  test('a request with a body of any type is not found either', async () => {
     const rest = ['Content-Type: text/plain', 'Content-Length: 2']
     await expectAnswer(`${head('PATCH /v1/me HTTP/1.1', ...rest)}hi`, 404, /^Not found\.$/)
     await expectAnswer(`${head('POST /v1/unknown HTTP/1.1', ...rest)}hi`, 404, /^Not found\.$/)

@@ -1,4 +1,4 @@
-/** What comes over the wire: bodies, request lines, headers, paths, methods and connections, as no client of ours sends them. */
+/** Unusual and malformed request bodies. */
 import { endpoints } from '@coffer/contract/api'
 import { type Endpoint, maxPublicBodyBytes } from '@coffer/contract/endpoint'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -25,7 +25,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-// A request that fails on our side is logged as an error, also where its connection is gone before the answer.
+// An internal error is logged even if the connection closes before the response.
 afterEach(() => {
   const failures = service.logs.splice(0).filter((line) => line.includes('"level":"error"'))
   expect(failures).toEqual([])
@@ -53,7 +53,7 @@ async function sendOne(bytes: string | Buffer): Promise<RawAnswer> {
   return answer
 }
 
-/** What stands on every answer; an error is a message and nothing else. */
+/** Checks the headers of every response; an error is a message and nothing else. */
 function checkForm(answer: RawAnswer, isApi: boolean): string {
   const where = JSON.stringify({ ...answer, headers: [...answer.headers] })
   expect(answer.headers.get('x-request-id'), where).toMatch(/^[\w-]{8,}$/)
@@ -78,7 +78,7 @@ async function expectAnswer(bytes: string | Buffer, status: number, message: Reg
   expect(said).toMatch(message)
 }
 
-describe('bodies on the wire', () => {
+describe('request bodies', () => {
   const notJson = /^body: is not valid JSON\.$/
   const tooDeep = /^body: is nested more than 32 levels deep\.$/
   const notUtf8 = /^body: is not valid UTF-8\.$/
@@ -87,8 +87,8 @@ describe('bodies on the wire', () => {
   const sendJson = /^Send JSON/
 
   test.each<[string, string | Buffer, RegExp]>([
-    ['bad JSON', '{"name":', notJson],
-    ['JSON with something after it', '{"name":"a"} x', notJson],
+    ['incomplete JSON', '{"name":', notJson],
+    ['text after the JSON', '{"name":"a"} x', notJson],
     ['single quotes', "{'name':'a'}", notJson],
     ['NaN', '{"name":NaN}', notJson],
     ['a raw control character in a string', '{"name":"a\u0001"}', notJson],
@@ -105,21 +105,21 @@ describe('bodies on the wire', () => {
     ['100,000 nested objects in a field', `{"name":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`, tooDeep],
     ['100,000 nested surrogates', `{"name":${'["\\ud800",'.repeat(100_000)}1${']'.repeat(100_000)}}`, tooDeep],
     ['a million fields', `{${Array.from({ length: 300_000 }, (_, at) => `"f${at}":1`).join()}}`, /^(name|f0): /],
-    ['a list for an object', '[]', notObject],
+    ['a list instead of an object', '[]', notObject],
     ['null', 'null', notObject],
-    ['a text', '"name"', notObject],
-    ['a number beyond all numbers', '{"name":1e999}', notText],
-    ['half of a surrogate pair', '{"name":"\\ud800"}', /^body: contains an unpaired surrogate/],
-    ['half of a surrogate pair in a name', '{"\\udc00":1}', /^body: contains an unpaired surrogate/],
+    ['a string', '"name"', notObject],
+    ['a number that overflows', '{"name":1e999}', notText],
+    ['a lone surrogate', '{"name":"\\ud800"}', /^body: contains an unpaired surrogate/],
+    ['a lone surrogate in a field name', '{"\\udc00":1}', /^body: contains an unpaired surrogate/],
     ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d]), notUtf8],
-    ['UTF-8 longer than needed', Buffer.from([0x22, 0xc0, 0xaf, 0x22]), notUtf8],
+    ['overlong UTF-8', Buffer.from([0x22, 0xc0, 0xaf, 0x22]), notUtf8],
     ['a surrogate in UTF-8', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), notUtf8],
     ['UTF-16', Buffer.from('\ufeff{"name":"é"}', 'utf16le'), notUtf8],
   ])('refuses %s with 400', async (_what, body, message) => {
     await expectAnswer(post(body, json), 400, message)
   })
 
-  test('of a field that is given twice, the last one counts', async () => {
+  test('the last of two fields with the same name counts', async () => {
     const answer = await sendOne(post('{"name":"First","name":"Second"}', json))
     checkForm(answer, true)
     expect(answer.status).toBe(201)
@@ -128,10 +128,10 @@ describe('bodies on the wire', () => {
 
   test.each([
     ['a byte order mark', '\ufeff{"name":"Marked"}', json],
-    ['white space around it', ' \r\n\t{"name":"Spaced"}\n', json],
+    ['surrounding white space', ' \r\n\t{"name":"Spaced"}\n', json],
     ['a charset', '{"name":"Charset"}', 'Content-Type: application/json; charset=utf-8'],
-    ['a charset in capitals and quotes', '{"name":"Quoted"}', 'Content-Type: APPLICATION/JSON; CHARSET="UTF-8"'],
-    ['pairs of surrogates', '{"name":"\\ud83d\\ude00"}', json],
+    ['an upper-case quoted charset', '{"name":"Quoted"}', 'Content-Type: APPLICATION/JSON; CHARSET="UTF-8"'],
+    ['surrogate pairs', '{"name":"\\ud83d\\ude00"}', json],
   ])('accepts JSON with %s', async (_what, body, type) => {
     const answer = await sendOne(post(body, type))
     checkForm(answer, true)
@@ -145,7 +145,7 @@ describe('bodies on the wire', () => {
     ['latin1', 'Content-Type: application/json; charset=iso-8859-1'],
     ['UTF-16', 'Content-Type: application/json; charset=utf-16'],
     ['another kind of JSON', 'Content-Type: application/vnd.api+json'],
-    ['a longer word', 'Content-Type: application/jsonx'],
+    ['a longer type name', 'Content-Type: application/jsonx'],
     ['XML', 'Content-Type: application/xml'],
     ['no type', 'X-No-Type: 1'],
     ['an empty type', 'Content-Type:'],
@@ -156,12 +156,12 @@ describe('bodies on the wire', () => {
   })
 
   test.each([
-    ['by its length', (body: string) => post(body, json)],
+    ['by its declared length', (body: string) => post(body, json)],
     [
       'while it arrives',
       (body: string) => chunked(teams, [body.slice(0, 5_000_000), body.slice(5_000_000)], bearer(), json),
     ],
-  ])('parses exactly 8 MiB and refuses one byte more %s', async (_how, make) => {
+  ])('exactly 8 MiB is parsed, and one byte more is refused %s', async (_how, make) => {
     const frame = '{"name":""}'.length
     const largest = `{"name":"${'x'.repeat(maxBodyBytes - frame)}"}`
     await expectAnswer(make(largest), 400, /^name: must have 64 characters or fewer\.$/)
@@ -169,7 +169,7 @@ describe('bodies on the wire', () => {
   })
 
   test.each(withBody.filter(([, { permission }]) => permission === 'public'))(
-    '%s, which needs no credential, reads 64 KiB at most',
+    '%s, which needs no credential, reads at most 64 KiB',
     async (_name, { method, path }) => {
       const place = path.replace(/:\w+/g, 'none')
       const whole = (body: string) =>
@@ -186,8 +186,8 @@ describe('bodies on the wire', () => {
   test.each([
     ['of a known length', (body: string) => post(body, json)],
     ['in chunks', (body: string) => chunked(teams, [body.slice(0, 9_000_000), body.slice(9_000_000)], bearer(), json)],
-    ['over a connection that ends with it', (body: string) => post(body, `${json}\r\nConnection: close`)],
-  ])('whoever sends 30 MB %s before they read is told why they are refused', async (_how, make) => {
+    ['with Connection: close', (body: string) => post(body, `${json}\r\nConnection: close`)],
+  ])('a client that sends 30 MB %s before it reads gets the reason for the refusal', async (_how, make) => {
     const socket = open(service.url)
     socket.pause()
     await new Promise<void>((resolve, reject) => {
@@ -200,7 +200,7 @@ describe('bodies on the wire', () => {
     expect(answer).toMatchObject({ status: 413, body: '{"message":"The request body is larger than 8 MiB."}' })
   })
 
-  test('what is refused is not read for ever', async () => {
+  test('a refused body is not read without end', async () => {
     const socket = open(service.url)
     const received = receive(socket)
     socket.on('error', () => undefined)
@@ -223,7 +223,7 @@ describe('bodies on the wire', () => {
     await expectAnswer(bytes, 413, /^The request body is larger than 8 MiB\.$/)
   })
 
-  test('a chunked body is read like any other', async () => {
+  test('a chunked body is accepted', async () => {
     const answer = await sendOne(chunked(teams, ['{"na', 'me":"Chu', 'nked"}'], bearer(), json))
     checkForm(answer, true)
     expect(answer.status).toBe(201)
@@ -231,7 +231,7 @@ describe('bodies on the wire', () => {
     await expectAnswer(chunked(teams, ['{"name":"a"}'], bearer(), 'Content-Type: text/plain'), 415, sendJson)
   })
 
-  test('a chunked body of no type is refused with 415, and the connection serves the next request', async () => {
+  test('a chunked body without a type is refused with 415, and the connection serves the next request', async () => {
     const keep = ['Host: localhost', bearer(), 'Transfer-Encoding: chunked', '', '']
     const body = `6\r\n{"name\r\n30d40\r\n${'x'.repeat(200_000)}\r\n0\r\n\r\n`
     const bytes = [`POST ${teams} HTTP/1.1`, ...keep].join('\r\n') + body + head('GET /v1/me HTTP/1.1', bearer())
@@ -240,7 +240,7 @@ describe('bodies on the wire', () => {
     expect(answers.map(({ status }) => status)).toEqual([415, 200])
   })
 
-  test('a large body that is nested deep or full of tiny things is refused unparsed; deep text in it is text', async () => {
+  test('a large body with deep nesting or very many tokens is refused before parsing; brackets inside strings are allowed', async () => {
     const filler = ' '.repeat(70_000)
     const refusals: [string, RegExp][] = [
       ['['.repeat(40) + ']'.repeat(40), /^body: is nested more than 32 levels deep\.$/],
@@ -252,7 +252,7 @@ describe('bodies on the wire', () => {
     await expectAnswer(post(text, json), 400, /^filler: /)
   })
 
-  test('a body in chunks of one byte is read like any other', async () => {
+  test('a body in chunks of one byte is accepted', async () => {
     const answer = await sendOne(chunked(teams, [...'{"name":"Byte by byte"}', ...' '.repeat(50_000)], bearer(), json))
     checkForm(answer, true)
     expect(answer.status, answer.body).toBe(201)
@@ -261,7 +261,7 @@ describe('bodies on the wire', () => {
   test.each([
     ['in the middle of its body', 'Content-Length: 1000', '{"name":"Half"'],
     ['in the middle of a chunk', 'Transfer-Encoding: chunked', '100\r\n{"name":"Half"'],
-  ])('a connection that ends %s leaves nothing behind', async (_where, length, part) => {
+  ])('a connection that closes %s has no effect', async (_where, length, part) => {
     const socket = open(service.url)
     const received = receive(socket)
     socket.end(head(`POST ${teams} HTTP/1.1`, bearer(), json, length) + part)
@@ -288,17 +288,17 @@ describe('a request that needs no body', () => {
     ['none', ''],
     ['a length of 0', 'Content-Length: 0'],
     ['a length of 00', 'Content-Length: 00'],
-    ['an empty one with the type of JSON', `${json}\r\nContent-Length: 0`],
-    ['the type of JSON alone', json],
-    ['an empty chunked one', `${json}\r\nTransfer-Encoding: chunked\r\n\r\n0`],
-    ['an empty chunked one of no type', 'Transfer-Encoding: chunked\r\n\r\n0'],
-    ['an empty chunked one of another type', 'Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n0'],
+    ['an empty body of type JSON', `${json}\r\nContent-Length: 0`],
+    ['only the type JSON', json],
+    ['an empty chunked body', `${json}\r\nTransfer-Encoding: chunked\r\n\r\n0`],
+    ['an empty chunked body without a type', 'Transfer-Encoding: chunked\r\n\r\n0'],
+    ['an empty chunked body of another type', 'Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n0'],
     ['{}', `${json}\r\nContent-Length: 2\r\n\r\n{}`],
     ['{} in a chunk', `${json}\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0`],
     ['white space', `${json}\r\nContent-Length: 2\r\n\r\n \n`],
   ]
 
-  /** The head and body as one text: what follows the empty line is the body. */
+  /** Head and body as one text: the part after the empty line is the body. */
   const compose = (line: string, credential: string, rest: string) => {
     const [headers = '', ...body] = rest.split('\r\n\r\n')
     const end = headers.includes('chunked') ? '\r\n\r\n' : ''
@@ -307,14 +307,14 @@ describe('a request that needs no body', () => {
     )
   }
 
-  test.each(nothing)('takes %s, by POST', async (_what, rest) => {
+  test.each(nothing)('accepts %s, by POST', async (_what, rest) => {
     const { token } = await createToken(service, owner.session)
     const answer = await sendOne(compose('POST /v1/auth/exchange HTTP/1.1', token, rest))
     checkForm(answer, true)
     expect(answer.status, answer.body).toBe(200)
   })
 
-  test.each(nothing)('takes %s where all of its fields are optional', async (_what, rest) => {
+  test.each(nothing)('accepts %s if all its fields are optional', async (_what, rest) => {
     const { id } = await createToken(service, owner.session)
     const line = `POST /v1/workspace/main/tokens/${id}/rotate HTTP/1.1`
     const answer = await sendOne(compose(line, owner.session, rest))
@@ -322,7 +322,7 @@ describe('a request that needs no body', () => {
     expect(answer.status, answer.body).toBe(200)
   })
 
-  test.each(nothing)('takes %s, by DELETE', async (_what, rest) => {
+  test.each(nothing)('accepts %s, by DELETE', async (_what, rest) => {
     const { id } = await createToken(service, owner.session)
     const answer = await sendOne(compose(`DELETE /v1/workspace/main/tokens/${id} HTTP/1.1`, owner.session, rest))
     checkForm(answer, true)
@@ -332,7 +332,7 @@ describe('a request that needs no body', () => {
   test.each([
     'Content-Length: 24\r\n\r\n{"environmentId":"stage"}',
     'Transfer-Encoding: chunked\r\n\r\n18\r\n{"environmentId":"stage"}\r\n0',
-  ])('a DELETE with one that does not say what it is deletes nothing: %j', async (rest) => {
+  ])('a DELETE with a body of unknown type deletes nothing: %j', async (rest) => {
     const { id } = await createToken(service, owner.session)
     const answer = await sendOne(compose(`DELETE /v1/workspace/main/tokens/${id} HTTP/1.1`, owner.session, rest))
     checkForm(answer, true)
@@ -341,7 +341,7 @@ describe('a request that needs no body', () => {
     expect(body.map((token) => token.id)).toContain(id)
   })
 
-  test.each(nothing)('a PUT that needs one says what is missing when it gets %s', async (_what, rest) => {
+  test.each(nothing)('a PUT that needs a body reports it missing for %s', async (_what, rest) => {
     const answer = await sendOne(compose('PUT /v1/workspace/main HTTP/1.1', owner.session, rest))
     expect(checkForm(answer, true)).toBe('body: must have at least one field.')
     expect(answer.status).toBe(400)
