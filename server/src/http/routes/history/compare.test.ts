@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here hold references.
-/** The difference between environments and revisions, and promotions from one environment to another. */
+/** Diffs between environments and revisions, and promotions from one environment to another. */
 import type { Diff, Promoted, Revision } from '@coffer/contract/history'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import {

@@ -335,7 +335,7 @@ describe('revisions', () => {
     expect(pages.flat()).toEqual(await project.revisions('development'))
   })
 
-  test('of an environment of another project are not found', async () => {
+  test('are not found through another project', async () => {
     const other = await createSecretProject(service, owner.session)
     const foreign = `/environment/${other.idOf('development')}`
     expect((await project.ask('GET', `${foreign}/revision`)).status).toBe(404)

@@ -10,7 +10,7 @@ import { createSecretProject, type SecretProject } from '../../../../../test/sec
 import { times } from '../../../../../test/tier.ts'
 
 const writers = times(24, 64)
-/** A commit takes longer on PostgreSQL, so fewer writes meet as many others. */
+/** A commit takes longer on PostgreSQL, so fewer writes cause as many conflicts. */
 const increments = engine === 'sqlite' ? times(20, 200) : times(10, 50)
 const total = writers * increments
 const maxPauseMs = 1_500

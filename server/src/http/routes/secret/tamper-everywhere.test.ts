@@ -201,7 +201,7 @@ describe('values written through every route:', () => {
     await request(200, 'GET', `/secret/CREATED/version?environmentId=${first}`)
   })
 
-  /** Reads could leave plaintext behind, too. */
+  /** A read could leave plaintext behind, too. */
   async function readEverything(): Promise<void> {
     const paths = [
       '/secret',

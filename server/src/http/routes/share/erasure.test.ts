@@ -217,7 +217,7 @@ describe('an end-to-end share', () => {
     await new Promise((resolve) => proxy.close(resolve))
   })
 
-  test('never sends link secret, passphrase or plaintext to the service, its database or its log', async () => {
+  test('keeps link secret, passphrase and plaintext out of the traffic, the database and the log', async () => {
     const call = caller(url)
     const [plaintext, passphrase] = [canary(), canary()]
     const { envelope, fragment } = await seal({ t: 'text', v: plaintext }, passphrase)

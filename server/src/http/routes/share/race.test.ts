@@ -29,7 +29,7 @@ const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
 
 describe('64 concurrent readers, 50 times', () => {
   let database: Database
-  /** Two nodes where the engine allows it. */
+  /** Two nodes on PostgreSQL, one on SQLite. */
   let nodes: TestService[]
   let project: ShareProject
 

@@ -108,7 +108,7 @@ describe('a share', () => {
     await project.must('DELETE', `/secret/DB_HOST?environmentId=${staging}&personal=true`)
   })
 
-  test('with secrets loads only the shared values', async () => {
+  test('with secrets loads only the values that it holds', async () => {
     const production = project.idOf('production')
     await project.set(production, { DB_HOST: 'other', EMPTY: '', DB_URL: 'production' })
     const { engine } = service.app.services
