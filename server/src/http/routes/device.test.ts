@@ -140,7 +140,7 @@ test('polling faster than the interval gets slow_down, without a lasting penalty
   expect((await poll(deviceCode)).status).toBe(200)
 })
 
-test('of 20 concurrent polls of a pending code, one gets authorization_pending and 19 get slow_down', async () => {
+test('one of 20 concurrent polls of a pending code gets authorization_pending and 19 get slow_down', async () => {
   const { deviceCode } = await begin()
   const answers = await Promise.all(Array.from({ length: 20 }, () => poll(deviceCode)))
   const words = answers.map(({ body }) => body.error)
@@ -166,7 +166,7 @@ test('a code is collected once, approved or denied once, and only by its own cli
   expect((await answer(owner, userCode)).status).toBe(404)
 })
 
-test('of 20 concurrent polls of one approved code, one wins (on two nodes with PostgreSQL)', async () => {
+test('one of 20 concurrent polls of one approved code wins (on two nodes with PostgreSQL)', async () => {
   const database = await createDatabase()
   const here = await openService(database.settings, database.dataDir)
   // SQLite serves a single process, so both names are the same node.

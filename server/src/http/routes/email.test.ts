@@ -85,7 +85,7 @@ test('an address is confirmed by the link mailed to it, once, and only by its ow
   )
 })
 
-test('of 10 concurrent uses of one link, one wins', async () => {
+test('one of 10 concurrent uses of one link wins', async () => {
   const person = await newPerson()
   await verify(person)
   const token = await mailedToken(person.email)
@@ -171,7 +171,7 @@ test('only the mail reveals whether the new address has an account', async () =>
   expect((await me(other.session)).email).toBe(other.email)
 })
 
-test('of two accounts that confirm the same new address concurrently, one gets it', async () => {
+test('one of two accounts that confirm the same new address concurrently gets it', async () => {
   const [one, two] = [await newPerson(), await newPerson()]
   const email = newAddress()
   await change(one, email)

@@ -70,7 +70,7 @@ test('environment names are unique in a project, ignoring case; other projects m
   expect(elsewhere.status).toBe(201)
 })
 
-test('of 20 concurrent creations with the same name, one succeeds', async () => {
+test('one of 20 concurrent creations with the same name succeeds', async () => {
   const answers = await Promise.all(
     Array.from({ length: 20 }, () => service.call('POST', list, as({ body: { name: 'Race' } }))),
   )

@@ -283,7 +283,7 @@ test('a root key rotation keeps the app and the recovery codes valid, and the ol
   expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(401)
 })
 
-test('of 20 concurrent uses of one code, one wins (on two nodes with PostgreSQL)', async () => {
+test('one of 20 concurrent uses of one code wins (on two nodes with PostgreSQL)', async () => {
   const database = await createDatabase()
   const here = await openService(database.settings, database.dataDir)
   // SQLite serves a single process, so both names are the same node.

@@ -62,7 +62,7 @@ async function trailOf(path: string): Promise<AuditEntry[]> {
   return body.toReversed()
 }
 
-test('of two concurrent changes to one environment, neither undoes the other', async () => {
+test('neither of two concurrent changes to one environment undoes the other', async () => {
   for (let round = 0; round < rounds; round++) {
     const path = await createEnvironment()
     const name = `renamed ${round}`
@@ -92,7 +92,7 @@ const kinds: [what: string, create: () => Promise<string>][] = [
   ['team', createTeamPath],
 ]
 
-test.each(kinds)('of many concurrent deletes of one %s, one succeeds', async (_what, create) => {
+test.each(kinds)('one of many concurrent deletes of one %s succeeds', async (_what, create) => {
   const path = await create()
   const statuses = await together(...Array.from({ length: many }, (): Call => ['DELETE', path]))
   expect(statuses.sort()).toEqual([200, ...Array.from({ length: many - 1 }, () => 404)])

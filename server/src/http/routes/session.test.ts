@@ -180,7 +180,7 @@ test('a wrong current password changes nothing, and the 11th attempt is 429, als
   expect((await change(person.session, right)).status).toBe(200)
 })
 
-test('of many concurrent password changes with the same current password, one succeeds', async () => {
+test('one of many concurrent password changes with the same current password succeeds', async () => {
   const person = await newPerson()
   const answers = await Promise.all(
     Array.from({ length: 6 }, (_, at) =>
@@ -248,7 +248,7 @@ test('the audit trail records revoked sessions and password changes, and no pass
   for (const secret of [password, next, 'a wrong password', person.session]) expect(text).not.toContain(secret)
 })
 
-test('of many concurrent logouts of one session, one succeeds and is recorded', async () => {
+test('one of many concurrent logouts of one session succeeds and is recorded', async () => {
   const person = await newPerson()
   const out = () => service.call('POST', '/v1/auth/logout', { token: person.session })
   const statuses = (await Promise.all(Array.from({ length: 8 }, out))).map(({ status }) => status)

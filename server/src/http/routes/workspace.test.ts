@@ -150,7 +150,7 @@ test('transferring ownership makes the new owner an unscoped admin; the old owne
   expect((await service.call('DELETE', '/v1/workspace/handed', as(heir))).status).toBe(200)
 })
 
-test('of many concurrent ownership transfers, one wins, and there is exactly one owner', async () => {
+test('one of many concurrent ownership transfers wins, and there is exactly one owner', async () => {
   const made = await createWorkspace('many-heirs')
   const heirs = await Promise.all(
     Array.from({ length: 5 }, (_, index) =>

@@ -69,7 +69,7 @@ const oneOwner = (rows: readonly Member[]) => {
   return owners[0]?.user.id
 }
 
-test('of 20 concurrent accepts of one invite, one succeeds', async () => {
+test('one of 20 concurrent accepts of one invite succeeds', async () => {
   const { user, invite } = await invited()
   const call: Call = ['POST', acceptPath, user.session, { token: invite.inviteToken }]
   const statuses = await together(...Array.from({ length: 20 }, () => call))
@@ -79,7 +79,7 @@ test('of 20 concurrent accepts of one invite, one succeeds', async () => {
   expect((await place.trail(invite.id)).map(({ action }) => action)).toEqual(['CREATE', 'ACCEPT'])
 })
 
-test('of 20 concurrent registrations with one invite, one creates the account and joins', async () => {
+test('one of 20 concurrent registrations with one invite creates the account and joins', async () => {
   const email = place.newAddress()
   const { id, inviteToken } = await place.mustInvite({ email })
   const body = { email, name: 'New', password: 'correct horse battery staple', inviteToken }
@@ -93,7 +93,7 @@ test('of 20 concurrent registrations with one invite, one creates the account an
   expect((await place.trail(id)).map(({ action }) => action)).toEqual(['CREATE', 'ACCEPT'])
 })
 
-test('of 20 concurrent invites to one address, one succeeds', async () => {
+test('one of 20 concurrent invites to one address succeeds', async () => {
   const body = { email: place.newAddress(), role: 'member', scope: { all: true } }
   const call: Call = ['POST', `${place.root}/rbac`, owner.session, body]
   const statuses = await together(...Array.from({ length: 20 }, () => call))
@@ -126,7 +126,7 @@ test('an invite that is accepted and resent concurrently gives a member or a new
     expect(await place.row(invite.id)).toMatchObject({ status })
   }))
 
-test('of a concurrent accept and decline of one invite, one succeeds', () =>
+test('one of a concurrent accept and decline of one invite succeeds', () =>
   repeat(invited, async ({ user, invite }) => {
     const body = { token: invite.inviteToken }
     const statuses = await together(
@@ -218,7 +218,7 @@ test('revoking a token concurrently with the removal of its creator succeeds bef
     },
   ))
 
-test('of two admins who remove each other concurrently, one stays', () =>
+test('one of two admins who remove each other concurrently stays', () =>
   repeat(
     async () => [await place.join({ role: 'admin' }), await place.join({ role: 'admin' })] as const,
     async ([one, other]) => {
@@ -232,7 +232,7 @@ test('of two admins who remove each other concurrently, one stays', () =>
     },
   ))
 
-test('of two concurrent ownership transfers, one succeeds', async () => {
+test('one of two concurrent ownership transfers succeeds', async () => {
   let current = owner
   for (let round = 0; round < rounds; round++) {
     const heirs = [await place.join({ role: 'member' }), await place.join({ role: 'admin' })]

@@ -93,7 +93,7 @@ test('kill -9 at any call of a push loses nothing, duplicates nothing and change
   expect(running.fake.violations).toEqual([])
 }, 240_000)
 
-test('of two nodes that push concurrently, only one runs a sync at a time', async () => {
+test('only one of two nodes that push concurrently runs a sync at a time', async () => {
   const other = await openService({ ...service.settings }, service.dataDir)
   try {
     for (let round = 0; round < 6; round++) {

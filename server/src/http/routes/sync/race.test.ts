@@ -314,7 +314,7 @@ test('a sync that is paused while it is being claimed is not run', async () => {
   expect(await claim).toBeUndefined()
 })
 
-test('of many concurrent claims of one sync, one succeeds', async () => {
+test('one of many concurrent claims of one sync succeeds', async () => {
   await setUpSync(world)
   const { services } = world.service.app
   const claims = await Promise.all(Array.from({ length: 10 }, () => claimSync(services)))
