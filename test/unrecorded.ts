@@ -48,16 +48,16 @@ export const reads: readonly Request[] = [
   ['GET', '/v1/secrets'],
   ['GET', `${path}/secret/diff?from=development&to=staging`],
   ['PUT', `${path}/secret/A/value`, { environmentId: 'development', value: canary }],
-]
-export const promotion: Request = ['POST', `${path}/environment/staging/promote`, { from: 'development' }]
-export const writes: readonly Request[] = [
-  ['PUT', `${path}/secret/A/value`, { environmentId: 'development', value: 'never' }],
-  ['POST', `${path}/secret`, { environments: ['development'], secrets: [{ key: 'B', value: 'never' }] }],
   [
     'POST',
     `${path}/secret`,
     { environments: ['development'], secrets: [{ key: 'A', value: canary }], mode: 'upsert', dryRun: true },
   ],
+]
+export const promotion: Request = ['POST', `${path}/environment/staging/promote`, { from: 'development' }]
+export const writes: readonly Request[] = [
+  ['PUT', `${path}/secret/A/value`, { environmentId: 'development', value: 'never' }],
+  ['POST', `${path}/secret`, { environments: ['development'], secrets: [{ key: 'B', value: 'never' }] }],
   ['PUT', `${path}/secret/A`, { name: 'RENAMED', values: [] }],
   ['DELETE', `${path}/secret/A`],
   ['POST', '/v1/workspace/main/team', { name: 'never' }],
