@@ -68,6 +68,26 @@ export async function startSyncWorld(
   }
 }
 
+export function emptyTarget({ fake }: SyncWorld): void {
+  for (const name of fake.state().keys()) fake.tamper(name, undefined)
+}
+
+const threeSecrets = { ALPHA: 'one', BETA: 'two', GAMMA: 'three' }
+
+/** Leaves an empty target, only these secrets in development, and no sync. */
+export async function resetSyncs(world: SyncWorld, secrets: Record<string, string> = threeSecrets): Promise<void> {
+  const { project, running, fake } = world
+  running.injectFailure = undefined
+  fake.setTarget(true)
+  fake.refusedNames.clear()
+  emptyTarget(world)
+  for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
+  for (const key of Object.keys(await project.state('development')))
+    await project.must('DELETE', `/secret/${key}?purge=true`)
+  await project.set('development', secrets)
+  running.forget()
+}
+
 /** One service for all vendors: its outbound requests go to the vendor opened last. */
 export async function startVendorService() {
   let current: Outbound | undefined

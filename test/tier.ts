@@ -22,5 +22,5 @@ export const perEngine: readonly string[] = [
   'server/src/http/routes/invite.test.ts',
   'server/src/http/routes/mfa.test.ts',
   'server/src/http/routes/session.test.ts',
-  'server/src/http/routes/sync/sync.test.ts',
+  'server/src/http/routes/sync/{ownership,push,setup,sync}.test.ts',
 ]
