@@ -1,175 +1,29 @@
 /** Connections to PostgreSQL that are lost at any moment of a transaction. */
 import { connect, createServer, type Socket } from 'node:net'
-import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { createDatabase, type Database, engine as kind } from '../../../../test/harness.ts'
+import { type Database, engine as kind } from '../../../../test/harness.ts'
 import { connectPostgres } from '../../../../test/postgres-client.ts'
-import { Failure, isFailure } from '../../failure.ts'
-import { createCommitQueue, type EngineConnection } from './commit-queue.ts'
+import { createSqlDatabase, findItem, insertItem, settle, soon, unused } from '../../../../test/sql-engine.ts'
+import { Failure } from '../../failure.ts'
 import { openPostgres } from './postgres.ts'
-import { type Db, type Engine, type Sql, sql } from './sql.ts'
-import { openSqlite } from './sqlite.ts'
+import { type Db, type Engine, sql } from './sql.ts'
 
 let database: Database
 let engine: Engine
-/** A second node on the same database. */
 let other: Engine
-
-function openEngine(): Engine {
-  const url = database.settings.COFFER_DATABASE_URL
-  return url === undefined ? openSqlite(join(database.dataDir, 'sql-test.db')) : openPostgres(url)
-}
+let openEngine: () => Engine
+let close: () => Promise<void>
 
 beforeAll(async () => {
-  database = await createDatabase()
-  engine = openEngine()
-  await engine.migratedSteps()
-  const tables = [
-    `create table item (id text primary key, label text, amount bigint, bytes bytea)`,
-    `create table part (id text primary key, item_id text not null references item (id))`,
-    `create table balance (id text primary key, amount bigint not null)`,
-    `create table arrival (sequence $serial, id text not null)`,
-  ]
-  for (const [index, statement] of tables.entries()) await engine.migrateStep(index + 1, 'test', statement, 0)
-  other = openEngine()
+  ;({ database, engine, other, openEngine, close } = await createSqlDatabase())
 })
-afterAll(async () => {
-  await other.close()
-  await engine.close()
-  await database.drop()
-})
+afterAll(() => close())
 
-let made = 0
-const unused = () => `id-${++made}`
-
-type Item = { id: string; label: string | null; amount: number | null; bytes: Uint8Array | null }
-const findItem = (db: Db, id: string) => db.one<Item>(sql`select id, label, amount, bytes from item where id = ${id}`)
-const insertItem = (db: Db, id: string, label: string | null = null) =>
-  db.run(sql`insert into item (id, label) values (${id}, ${label})`)
 const commit = <Result>(work: (db: Db) => Promise<Result>, lock = 'test') =>
   engine.transaction(lock, ({ db }) => work(db))
 
-type Settled = { ok: true } | { ok: false; error: unknown }
-const settle = (promise: Promise<unknown>): Promise<Settled> =>
-  promise.then(
-    () => ({ ok: true }),
-    (error: unknown) => ({ ok: false, error }),
-  )
-/** A promise that never settles fails with its description. */
-const hangMs = 30_000
-const soon = <Result>(promise: Promise<Result>, what: string): Promise<Result> => {
-  const { promise: late, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error(`${what} took longer than ${hangMs} ms`)), hangMs)
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer))
-}
-
 describe('a lost connection', () => {
-  /** A connection without a server: every call succeeds until it is cut. */
-  function fakeConnection(): {
-    connection: EngineConnection
-    cut(): void
-    state: { commits: number; rollbacks: number }
-  } {
-    const state = { commits: 0, rollbacks: 0 }
-    let isCut = false
-    const step = async () => {
-      if (isCut) throw new Failure('unavailable')
-    }
-    const nothing: Db = {
-      one: async () => undefined,
-      all: async () => [],
-      run: async (_query: Sql) => 0,
-      runMany: async () => undefined,
-    }
-    const connection: EngineConnection = {
-      db: nothing,
-      savepoint: step,
-      releaseSavepoint: step,
-      rollbackToSavepoint: step,
-      commit: async () => {
-        await step()
-        state.commits++
-      },
-      rollback: async () => {
-        state.rollbacks++
-        await step()
-      },
-      isLost: (error) => isFailure(error, 'unavailable'),
-    }
-    return {
-      connection,
-      cut: () => {
-        isCut = true
-      },
-      state,
-    }
-  }
-
-  test('fails every transaction of its batch, also one that failed for another reason', async () => {
-    const { connection, cut, state } = fakeConnection()
-    const queue = createCommitQueue(async () => connection)
-    const outcomes = await soon(
-      Promise.all([
-        settle(queue.run(async () => 'kept?')),
-        settle(
-          queue.run(async () => {
-            cut()
-            throw new Failure('conflict')
-          }),
-        ),
-        settle(queue.run(async () => 'never run')),
-      ]),
-      'every result',
-    )
-    expect(outcomes.map(({ ok }) => ok)).toEqual([false, false, false])
-    expect(state).toEqual({ commits: 0, rollbacks: 1 })
-  })
-
-  test('does not block later transactions', async () => {
-    const broken = fakeConnection()
-    const whole = fakeConnection()
-    broken.cut()
-    const connections = [broken, whole]
-    const queue = createCommitQueue(async () => (connections.shift() ?? whole).connection)
-    const first = await soon(settle(queue.run(async () => undefined)), 'the first')
-    const second = await soon(settle(queue.run(async () => undefined)), 'the second')
-    expect([first.ok, second.ok]).toEqual([false, true])
-    expect(queue.isIdle || whole.state.commits === 1).toBe(true)
-  })
-
-  test('that cannot be opened fails the waiting transactions, and is retried for the next', async () => {
-    let isAway = true
-    const { connection } = fakeConnection()
-    const queue = createCommitQueue(async () => {
-      if (isAway) throw new Failure('unavailable')
-      return connection
-    })
-    const refused = await Promise.all([settle(queue.run(async () => 1)), settle(queue.run(async () => 2))])
-    isAway = false
-    expect([...refused, await settle(queue.run(async () => 3))].map(({ ok }) => ok)).toEqual([false, false, true])
-  })
-
-  test('a failing afterCommit callback does not stop the queue', async () => {
-    const { connection } = fakeConnection()
-    const queue = createCommitQueue(async () => connection)
-    const unhandled: unknown[] = []
-    const note = (error: unknown) => void unhandled.push(error)
-    process.on('unhandledRejection', note)
-    const failing = queue.run(async ({ afterCommit }) => {
-      afterCommit.push(() => {
-        throw new Error('a listener that fails')
-      })
-    })
-    const outcomes = [failing, queue.run(async () => undefined)].map((promise) =>
-      settle(soon(promise, 'the result of a committed transaction')),
-    )
-    const [first, second] = await Promise.all(outcomes).finally(() => process.off('unhandledRejection', note))
-    expect(first).toEqual({ ok: true })
-    expect(second).toEqual({ ok: true })
-    expect(unhandled).toEqual([])
-  })
-
   test('closed by the server makes the whole batch unavailable, and the next transaction gets a new one', async () => {
     if (engine.kind === 'sqlite') {
       // SQLite has no server to lose.

@@ -1,58 +1,21 @@
 /** The SQL layer and its group commit, on a real database of the engine under test. */
 import { hash } from 'node:crypto'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createDatabase, type Database } from '../../../../test/harness.ts'
+import { createSqlDatabase, findItem, type Item, insertItem, settle, unused } from '../../../../test/sql-engine.ts'
 import { Failure, isFailure } from '../../failure.ts'
-import { openPostgres } from './postgres.ts'
 import { anyOf, compile, type Db, type Engine, forUpdate, fragment, sql } from './sql.ts'
-import { openSqlite } from './sqlite.ts'
 
-let database: Database
 let engine: Engine
-/** A second node on the same database. */
 let other: Engine
-
-function openEngine(): Engine {
-  const url = database.settings.COFFER_DATABASE_URL
-  return url === undefined ? openSqlite(join(database.dataDir, 'sql-test.db')) : openPostgres(url)
-}
+let close: () => Promise<void>
 
 beforeAll(async () => {
-  database = await createDatabase()
-  engine = openEngine()
-  await engine.migratedSteps()
-  const tables = [
-    `create table item (id text primary key, label text, amount bigint, bytes bytea)`,
-    `create table part (id text primary key, item_id text not null references item (id))`,
-    `create table balance (id text primary key, amount bigint not null)`,
-    `create table arrival (sequence $serial, id text not null)`,
-  ]
-  for (const [index, statement] of tables.entries()) await engine.migrateStep(index + 1, 'test', statement, 0)
-  other = openEngine()
+  ;({ engine, other, close } = await createSqlDatabase())
 })
-afterAll(async () => {
-  await other.close()
-  await engine.close()
-  await database.drop()
-})
+afterAll(() => close())
 
-let made = 0
-const unused = () => `id-${++made}`
-
-type Item = { id: string; label: string | null; amount: number | null; bytes: Uint8Array | null }
-const findItem = (db: Db, id: string) => db.one<Item>(sql`select id, label, amount, bytes from item where id = ${id}`)
-const insertItem = (db: Db, id: string, label: string | null = null) =>
-  db.run(sql`insert into item (id, label) values (${id}, ${label})`)
 const commit = <Result>(work: (db: Db) => Promise<Result>, lock = 'test') =>
   engine.transaction(lock, ({ db }) => work(db))
-
-type Settled = { ok: true } | { ok: false; error: unknown }
-const settle = (promise: Promise<unknown>): Promise<Settled> =>
-  promise.then(
-    () => ({ ok: true }),
-    (error: unknown) => ({ ok: false, error }),
-  )
 
 describe('the template', () => {
   test('numbers placeholders by the parameters sent, not by the parts of the template', () => {
