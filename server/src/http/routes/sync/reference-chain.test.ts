@@ -1,121 +1,44 @@
 /** Chains of references in a sync: every hop is limited to what its author can read. */
-import type { Scope } from '@coffer/contract/field'
 import type { Sync } from '@coffer/contract/sync'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { addUser, createToken, type TestUser } from '../../../../../test/harness.ts'
-import { createIdentity, federate, loopbackAllowed, startIssuer } from '../../../../../test/issuer.ts'
-import { pushDue, readSync, type SyncWorld, setUpSync, startSyncWorld } from '../../../../../test/sync.ts'
-import { fakeHeroku } from '../../../../../test/vendor/fake/heroku.ts'
-import { heroku } from '../../../providers/heroku.ts'
+import { addUser, createToken } from '../../../../../test/harness.ts'
+import { createIdentity, federate, startIssuer } from '../../../../../test/issuer.ts'
+import {
+  debounceMs,
+  password,
+  passwordReference,
+  type ReferenceWorld,
+  refer,
+  referenceActions,
+  refusal,
+  remedyFor,
+  resetReferences,
+  startReferenceWorld,
+} from '../../../../../test/reference-world.ts'
+import { pushDue, readSync, setUpSync } from '../../../../../test/sync.ts'
 import { sql } from '../../../store/engine/sql.ts'
 
-const debounceMs = 15_000
-const password = 'only for production'
-
-let world: SyncWorld & { stop(): Promise<void> }
+let world: ReferenceWorld
 let workspaceId: string
+let people = 0
 beforeAll(async () => {
-  const fake = fakeHeroku()
-  // The identity issuer is reached through the same outbound.
-  Object.assign(fake, { hosts: [...fake.hosts, '127.0.0.1'] })
-  world = await startSyncWorld(heroku, fake, loopbackAllowed)
-  const { service, owner } = world
-  const workspace = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
-  workspaceId = workspace.body.id
+  world = await startReferenceWorld()
+  workspaceId = world.workspaceId
 })
 afterAll(() => world.stop())
+beforeEach(() => resetReferences(world))
 
-const state = () => Object.fromEntries(world.fake.state())
-const clear = () => {
-  for (const name of world.fake.state().keys()) world.fake.tamper(name, undefined)
-}
-
-/** No sync and no secret of an earlier test is left, and the target is empty. */
-beforeEach(async () => {
-  const { project } = world
-  for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
-  for (const environment of ['development', 'staging', 'production']) {
-    for (const key of Object.keys(await project.state(environment)))
-      await project.must('DELETE', `/secret/${key}?purge=true`)
-  }
-  await project.set('production', { DB_PASSWORD: password })
-  await project.set('staging', { HOST: 'staging host' })
-  await project.set('development', { ALPHA: 'one' })
-  clear()
-})
-
-const scopeOf = (...environments: string[]): Scope => ({
-  all: false,
-  teams: [],
-  projects: [],
-  environments: environments.map((name) => world.project.idOf(name)),
-})
-
-let people = 0
-const addDeveloper = (...environments: string[]) =>
-  addUser(world.service, `developer-${++people}@example.com`, {
-    workspaceId,
-    role: 'developer',
-    scope: scopeOf(...environments),
-  })
-
-const write = (environment: string, values: Record<string, string>, token = world.owner.session) =>
-  world.project.must<{ results: { status: string; version: number }[] }>(
-    'POST',
-    '/secret',
-    {
-      environments: [environment],
-      mode: 'upsert',
-      secrets: Object.entries(values).map(([key, value]) => ({ key, value })),
-    },
-    token,
-  )
-
-const changeScope = (user: TestUser, scope: Scope) =>
-  world.service.call('PUT', `/v1/workspace/main/rbac/${user.memberId}`, {
-    token: world.owner.session,
-    body: { role: 'developer', scope },
-  })
-async function removeMember(user: TestUser): Promise<void> {
-  const path = `/v1/workspace/main/rbac/${user.memberId}`
-  expect((await world.service.call('DELETE', path, { token: world.owner.session })).status).toBe(200)
-}
-
-/** A reference as it is written in a value. */
-const refer = (name: string) => `\${${name}}`
-const passwordReference = refer('production.DB_PASSWORD')
-const remedyFor = (place: string) =>
-  `To fix it, someone who can read it must delete and re-create the value of ${place}, or an admin must widen the scope of its author.`
-/**
- * The stored error reveals no more than the value itself; a plan says more to people who can read the referenced place.
- */
-const refusal = `FLAG: refers to production.DB_PASSWORD, which cannot be resolved: it may not exist, or the author of FLAG cannot read it. ${remedyFor('FLAG')}`
-
-/** A sync of the owner, who can read everything, after its first push. */
-async function startSync(): Promise<string> {
-  const id = await setUpSync(world)
-  await pushDue(world)
-  expect(await readSync(world, id)).toMatchObject({ state: 'active' })
-  return id
-}
-
-async function expectBlocked(id: string, message: string): Promise<void> {
-  await pushDue(world, debounceMs)
-  expect(await readSync(world, id)).toMatchObject({ state: 'blocked', lastError: message })
-  expect(JSON.stringify(state())).not.toContain(password)
-}
-
-async function expectPushed(id: string, pushed: Record<string, string>): Promise<void> {
-  await pushDue(world, debounceMs)
-  expect(await readSync(world, id)).toMatchObject({ state: 'active', lastError: null })
-  expect(state()).toEqual(pushed)
-}
-
-/** Entries pushed earlier stay at the target, so only the error is checked. */
-async function expectBlockedStill(id: string): Promise<void> {
-  await pushDue(world, debounceMs)
-  expect(await readSync(world, id)).toMatchObject({ state: 'blocked', lastError: refusal })
-}
+const {
+  addDeveloper,
+  changeScope,
+  expectBlocked,
+  expectBlockedStill,
+  expectPushed,
+  removeMember,
+  scopeOf,
+  startSync,
+  write,
+} = referenceActions(() => world)
 
 /** The stored error for a reference in another environment than that of the sync. */
 const unresolvedThrough = (key: string, through: string) =>

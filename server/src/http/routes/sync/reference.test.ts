@@ -3,127 +3,32 @@
  * access: a reference reaches no further than its author can read.
  */
 import type { AuditEntry } from '@coffer/contract/audit'
-import type { Scope } from '@coffer/contract/field'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDice, pick } from '../../../../../test/dice.ts'
-import { addUser, type TestUser } from '../../../../../test/harness.ts'
-import { loopbackAllowed } from '../../../../../test/issuer.ts'
 import {
-  flowPath,
-  pushDue,
-  readSync,
-  type SyncWorld,
-  setUpSync,
-  startSetup,
-  startSyncWorld,
-  submitStep,
-} from '../../../../../test/sync.ts'
-import { fakeHeroku } from '../../../../../test/vendor/fake/heroku.ts'
-import { heroku } from '../../../providers/heroku.ts'
-import { sql } from '../../../store/engine/sql.ts'
+  debounceMs,
+  password,
+  passwordReference,
+  type ReferenceWorld,
+  refer,
+  referenceActions,
+  refusal,
+  remedyFor,
+  resetReferences,
+  startReferenceWorld,
+} from '../../../../../test/reference-world.ts'
+import { flowPath, pushDue, readSync, setUpSync, startSetup, submitStep } from '../../../../../test/sync.ts'
 
-const debounceMs = 15_000
-const password = 'only for production'
-
-let world: SyncWorld & { stop(): Promise<void> }
-let workspaceId: string
+let world: ReferenceWorld
 beforeAll(async () => {
-  const fake = fakeHeroku()
-  // The identity issuer is reached through the same outbound.
-  Object.assign(fake, { hosts: [...fake.hosts, '127.0.0.1'] })
-  world = await startSyncWorld(heroku, fake, loopbackAllowed)
-  const { service, owner } = world
-  const workspace = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
-  workspaceId = workspace.body.id
+  world = await startReferenceWorld()
 })
 afterAll(() => world.stop())
+beforeEach(() => resetReferences(world))
 
-const state = () => Object.fromEntries(world.fake.state())
-const clear = () => {
-  for (const name of world.fake.state().keys()) world.fake.tamper(name, undefined)
-}
-
-/** No sync and no secret of an earlier test is left, and the target is empty. */
-beforeEach(async () => {
-  const { project } = world
-  for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
-  for (const environment of ['development', 'staging', 'production']) {
-    for (const key of Object.keys(await project.state(environment)))
-      await project.must('DELETE', `/secret/${key}?purge=true`)
-  }
-  await project.set('production', { DB_PASSWORD: password })
-  await project.set('staging', { HOST: 'staging host' })
-  await project.set('development', { ALPHA: 'one' })
-  clear()
-})
-
-const scopeOf = (...environments: string[]): Scope => ({
-  all: false,
-  teams: [],
-  projects: [],
-  environments: environments.map((name) => world.project.idOf(name)),
-})
-
-let people = 0
-const addDeveloper = (...environments: string[]) =>
-  addUser(world.service, `developer-${++people}@example.com`, {
-    workspaceId,
-    role: 'developer',
-    scope: scopeOf(...environments),
-  })
-
-const write = (environment: string, values: Record<string, string>, token = world.owner.session) =>
-  world.project.must<{ results: { status: string; version: number }[] }>(
-    'POST',
-    '/secret',
-    {
-      environments: [environment],
-      mode: 'upsert',
-      secrets: Object.entries(values).map(([key, value]) => ({ key, value })),
-    },
-    token,
-  )
-
-const changeScope = (user: TestUser, scope: Scope) =>
-  world.service.call('PUT', `/v1/workspace/main/rbac/${user.memberId}`, {
-    token: world.owner.session,
-    body: { role: 'developer', scope },
-  })
-async function removeMember(user: TestUser): Promise<void> {
-  const path = `/v1/workspace/main/rbac/${user.memberId}`
-  expect((await world.service.call('DELETE', path, { token: world.owner.session })).status).toBe(200)
-}
-
-/** A reference as it is written in a value. */
-const refer = (name: string) => `\${${name}}`
-const passwordReference = refer('production.DB_PASSWORD')
-const remedyFor = (place: string) =>
-  `To fix it, someone who can read it must delete and re-create the value of ${place}, or an admin must widen the scope of its author.`
-/**
- * The stored error reveals no more than the value itself; a plan says more to people who can read the referenced place.
- */
-const refusal = `FLAG: refers to production.DB_PASSWORD, which cannot be resolved: it may not exist, or the author of FLAG cannot read it. ${remedyFor('FLAG')}`
+const { addDeveloper, changeScope, expectBlocked, expectBlockedStill, expectPushed, scopeOf, startSync, state, write } =
+  referenceActions(() => world)
 const planRefusal = `FLAG: refers to production.DB_PASSWORD, which the author of FLAG cannot read. ${remedyFor('FLAG')}`
-
-/** A sync of the owner, who can read everything, after its first push. */
-async function startSync(): Promise<string> {
-  const id = await setUpSync(world)
-  await pushDue(world)
-  expect(await readSync(world, id)).toMatchObject({ state: 'active' })
-  return id
-}
-
-async function expectBlocked(id: string, message: string): Promise<void> {
-  await pushDue(world, debounceMs)
-  expect(await readSync(world, id)).toMatchObject({ state: 'blocked', lastError: message })
-  expect(JSON.stringify(state())).not.toContain(password)
-}
-
-async function expectPushed(id: string, pushed: Record<string, string>): Promise<void> {
-  await pushDue(world, debounceMs)
-  expect(await readSync(world, id)).toMatchObject({ state: 'active', lastError: null })
-  expect(state()).toEqual(pushed)
-}
 
 describe('a reference whose author cannot read its target', () => {
   test('is stored but never pushed: not by a run, not by a plan, not by a review', async () => {
@@ -213,121 +118,6 @@ describe('a reference whose author cannot read its target', () => {
     await expectPushed(id, { ALPHA: 'one', FLAG: 'one one' })
   })
 })
-
-/** Entries pushed earlier stay at the target, so only the error is checked. */
-async function expectBlockedStill(id: string): Promise<void> {
-  await pushDue(world, debounceMs)
-  expect(await readSync(world, id)).toMatchObject({ state: 'blocked', lastError: refusal })
-}
-
-describe('after its author has left', () => {
-  test('a reference is still pushed', async () => {
-    const developer = await addDeveloper('development', 'production')
-    await write('development', { FLAG: passwordReference }, developer.session)
-    const id = await startSync()
-    expect(state()).toEqual({ ALPHA: 'one', FLAG: password })
-    await removeMember(developer)
-    await write('production', { DB_PASSWORD: 'another' })
-    await expectPushed(id, { ALPHA: 'one', FLAG: 'another' })
-  })
-
-  test('a reference that its author could not read stays blocked', async () => {
-    const developer = await addDeveloper('development')
-    const id = await startSync()
-    await write('development', { FLAG: passwordReference }, developer.session)
-    await expectBlocked(id, refusal)
-    await removeMember(developer)
-    await expectBlocked(id, refusal)
-  })
-})
-
-describe('a copied reference keeps its author', () => {
-  const other = refer('staging.HOST')
-
-  test('when an admin restores a version, a revision, or a secret from the trash, by itself or with a revision', async () => {
-    const { project } = world
-    const developer = await addDeveloper('development')
-    const id = await startSync()
-    await write('development', { FLAG: passwordReference }, developer.session)
-    const [{ revision = 0 } = {}] = await project.revisions('development')
-    await write('development', { FLAG: 'plain' })
-    await expectPushed(id, { ALPHA: 'one', FLAG: 'plain' })
-    const environmentId = project.idOf('development')
-    await project.must('POST', '/secret/FLAG/version/1/restore', { environmentId })
-    await expectBlockedStill(id)
-    await write('development', { FLAG: 'plain' })
-    await project.must('POST', `/environment/${environmentId}/revision/${revision}/restore`, {})
-    await expectBlockedStill(id)
-    await project.must('DELETE', '/secret/FLAG')
-    await expectPushed(id, { ALPHA: 'one' })
-    await project.must('POST', '/secret/FLAG/restore')
-    await expectBlockedStill(id)
-    await project.must('DELETE', '/secret/FLAG')
-    await expectPushed(id, { ALPHA: 'one' })
-    await project.must('POST', `/environment/${environmentId}/revision/${revision}/restore`, {})
-    await expectBlockedStill(id)
-    expect(JSON.stringify(state())).not.toContain(password)
-  })
-
-  test('when someone else renames it', async () => {
-    const { project } = world
-    const developer = await addDeveloper('development')
-    const id = await startSync()
-    await write('development', { FLAG: passwordReference }, developer.session)
-    const operations = [{ op: 'rename', key: 'FLAG', to: 'SIGN' }]
-    await project.must('POST', '/secret/batch', { environmentId: project.idOf('development'), operations })
-    await expectBlocked(id, refusal.replaceAll('FLAG', 'SIGN'))
-  })
-
-  test('when it is promoted, and the person who promotes it must be able to read its target too', async () => {
-    const { project } = world
-    const developer = await addDeveloper('development', 'staging')
-    const id = await setUpSync(world, {}, 'staging')
-    await pushDue(world)
-    await write('development', { FLAG: passwordReference }, developer.session)
-    const promote = (key: string, token?: string) =>
-      project.must(
-        'POST',
-        `/environment/${project.idOf('staging')}/promote`,
-        { from: 'development', keys: [key] },
-        token,
-      )
-    await promote('FLAG')
-    await expectBlocked(id, refusal)
-    await write('staging', { FLAG: 'plain' })
-    await write('development', { OURS: passwordReference, THEIRS: other })
-    await promote('THEIRS', developer.session)
-    await expectPushed(id, { HOST: 'staging host', FLAG: 'plain', THEIRS: 'staging host' })
-    await promote('OURS', developer.session)
-    await expectBlocked(id, refusal.replaceAll('FLAG', 'OURS'))
-  })
-})
-
-test('changing an author in the database makes the value unreadable', async () => {
-  const { project, owner } = world
-  const developer = await addDeveloper('development')
-  const id = await startSync()
-  await write('development', { FLAG: passwordReference }, developer.session)
-  const put = (authors: string) =>
-    run(sql`
-      update secret_value set authors = ${authors}
-      where environment_id = ${project.idOf('development')} and sealed is not null
-        and secret_id in (select id from secret where name = 'FLAG')`)
-  for (const authors of ['', `user:${owner.id}`, `user:${developer.id}`]) {
-    await put(authors)
-    await project.must('POST', `/sync/${id}/run`)
-    await pushDue(world, debounceMs)
-    expect((await readSync(world, id)).state).not.toBe('active')
-    expect(state()).toEqual({ ALPHA: 'one' })
-    expect((await project.ask('GET', '/secret?environmentId=development')).status).toBe(500)
-  }
-  await put(`user:${developer.id}!`)
-  await project.must('POST', `/sync/${id}/run`)
-  await expectBlocked(id, refusal)
-})
-
-const run = (query: ReturnType<typeof sql>) =>
-  world.service.app.services.engine.transaction('test', ({ db }) => db.run(query))
 
 test('with random authors and scopes, nothing is pushed through a place that an author on the way cannot read', async () => {
   const environments = ['development', 'staging', 'production']
