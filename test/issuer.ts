@@ -1,5 +1,6 @@
 /** A real OIDC issuer on loopback: discovery and keys over HTTP, tokens by jose. Tests can change its responses. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IdentityVerdict } from '@coffer/contract/oidc'
 import { type CryptoKey, exportJWK, type GenerateKeyPairOptions, generateKeyPair, type JWK, SignJWT } from 'jose'
 import { expect } from 'vitest'
 import type { TestService } from './harness.ts'
@@ -107,4 +108,17 @@ export async function federate(service: TestService, token: string, workspaceId 
   const { status, text, body } = await tryFederation(service, token, workspaceId)
   expect(status, text).toBe(200)
   return body.accessToken
+}
+
+/** The reason that an admin sees when the signature of a token could not be verified; empty if it could. */
+export async function signatureProblem(
+  service: TestService,
+  session: string,
+  identityId: string,
+  token: string,
+): Promise<string> {
+  const path = `/v1/workspace/main/oidc/${identityId}/test`
+  const { body } = await service.call<IdentityVerdict>('POST', path, { token: session, body: { token } })
+  const check = body.checks.find((one) => one.check === 'signature')
+  return check?.ok === false ? check.actual : ''
 }
