@@ -54,6 +54,18 @@ export async function openRaw(service: Pick<TestService, 'settings' | 'dataDir'>
   }
 }
 
+export function bytesOf(cell: Cell | undefined): Buffer {
+  if (!(cell instanceof Uint8Array)) throw new Error('not bytes')
+  return Buffer.from(cell)
+}
+
+/** The bytes of a cell with one bit of one byte changed, or more by the mask. */
+export function flip(cell: Cell | undefined, at: number, mask = 0x10): Buffer {
+  const bytes = bytesOf(cell)
+  bytes.writeUInt8(bytes.readUInt8(at) ^ mask, at)
+  return bytes
+}
+
 function openFile(dataDir: string): Connection {
   const path = join(dataDir, databaseFile)
   const connection = new DatabaseSync(path, { timeout: 10_000, enableForeignKeyConstraints: false })
