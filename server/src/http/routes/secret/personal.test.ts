@@ -1,84 +1,23 @@
-import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
+/** A personal value is read by its owner alone, and written only where the environment allows it. */
+import type { AuditEntry } from '@coffer/contract/audit'
 import type { SignedIn } from '@coffer/contract/auth'
-import type { Role, Scope } from '@coffer/contract/field'
-import type { Secret, WriteResults } from '@coffer/contract/secret'
-import fc from 'fast-check'
+import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  addUser,
-  createProject,
-  createToken,
-  exchange,
-  password,
-  registerOwner,
-  startService,
-  type TestService,
-  type TestUser,
-} from '../../../../../test/harness.ts'
-import { openRaw, type RawDatabase } from '../../../../../test/raw-database.ts'
-import { times } from '../../../../../test/tier.ts'
+import { createToken, exchange, password, type TestService, type TestUser } from '../../../../../test/harness.ts'
+import { createPersonalPlaces, type Place } from '../../../../../test/personal-place.ts'
+import type { RawDatabase } from '../../../../../test/raw-database.ts'
 
+const { start, stop, newPlace, allow, send, create, setOwn } = createPersonalPlaces()
 let service: TestService
+let raw: RawDatabase
 let owner: TestUser
 let developer: TestUser
 let member: TestUser
-let workspaceId: string
-let raw: RawDatabase
 
 beforeAll(async () => {
-  service = await startService()
-  owner = await registerOwner(service)
-  const workspace = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
-  workspaceId = workspace.body.id
-  developer = await addPerson('developer@example.com', 'developer')
-  member = await addPerson('member@example.com', 'member')
-  raw = await openRaw(service)
+  ;({ service, raw, owner, developer, member } = await start())
 })
-afterAll(async () => {
-  await raw.close()
-  await service.stop()
-})
-
-const addPerson = (email: string, role: Role, scope?: Scope) =>
-  addUser(service, email, { workspaceId, role, ...(scope && { scope }) })
-
-type Place = { path: string; secret: string; dev: string; staging: string; production: string }
-let places = 0
-
-/** A project whose development and staging environments allow personal values. */
-async function newPlace(): Promise<Place> {
-  const slug = `place-${++places}`
-  const { environments } = await createProject(service, owner.session, slug)
-  const [dev = '', staging = '', production = ''] = environments.map(({ id }) => id)
-  const path = `/v1/workspace/main/project/${slug}`
-  const place = { path, secret: `${path}/secret`, dev, staging, production }
-  for (const id of [dev, staging]) await allow(place, id, true)
-  return place
-}
-
-async function allow(place: Place, environmentId: string, hasPersonalOverrides: boolean): Promise<void> {
-  const answer = await send('PUT', `${place.path}/environment/${environmentId}`, { body: { hasPersonalOverrides } })
-  expect(answer.status, answer.text).toBe(200)
-}
-
-type Sent = { token?: string; body?: unknown; headers?: Record<string, string> }
-const send = <Body = { message: string }>(
-  method: string,
-  path: string,
-  { token = owner.session, ...more }: Sent = {},
-) => service.call<Body>(method, path, { token, ...more })
-
-async function create(place: Place, values: Record<string, string>, environments = [place.dev]): Promise<void> {
-  const secrets = Object.entries(values).map(([key, value]) => ({ key, value }))
-  const answer = await send<WriteResults>('POST', place.secret, { body: { environments, secrets } })
-  expect(answer.status, answer.text).toBe(201)
-}
-
-const setOwn = (place: Place, user: TestUser, value: string, key = 'A', environmentId = place.dev) =>
-  send<{ version: number; message: string }>('PUT', `${place.secret}/${key}/value`, {
-    token: user.session,
-    body: { environmentId, value, isPersonal: true },
-  })
+afterAll(stop)
 
 /** The rows of one secret in the development environment, as the credential sees them. */
 async function rowsFor(place: Place, token: string, key = 'A', query = ''): Promise<string[]> {
@@ -304,87 +243,4 @@ test('the audit trail records reads and writes of personal values, without the v
     { action: 'CREATE', after: { changes: [{ key: 'A', personal: true, version: 1 }] } },
   ])
   expect(text).not.toContain('canary-own')
-})
-
-type Row = { environmentId: string; isPersonal: boolean; value: string }
-
-test('an update by any caller leaves every row that it does not list unchanged, byte for byte', async () => {
-  const place = await newPlace()
-  const scope = { all: false, teams: [], projects: [], environments: [place.dev, place.staging] }
-  const narrow = await addPerson('narrow@example.com', 'developer', scope)
-  const { token } = await createToken(service, owner.session, { scope: { environments: [place.dev] } })
-  const { dev, staging, production } = place
-  const all = [dev, staging, production]
-  const callers = [
-    { token: owner.session, userId: owner.id, reach: all, mayShare: true, isPerson: true },
-    { token: developer.session, userId: developer.id, reach: all, mayShare: true, isPerson: true },
-    { token: member.session, userId: member.id, reach: all, mayShare: false, isPerson: true },
-    { token: narrow.session, userId: narrow.id, reach: [dev, staging], mayShare: true, isPerson: true },
-    { token, userId: owner.id, reach: [dev], mayShare: true, isPerson: false },
-  ]
-  await create(place, { A: 's', B: 's' }, all)
-  for (const user of [owner, developer, member, narrow]) {
-    for (const key of ['A', 'B']) {
-      for (const id of [dev, staging]) expect((await setOwn(place, user, user.email, key, id)).status).toBe(200)
-    }
-  }
-  const { body: listed } = await send<Secret[]>('GET', place.secret)
-  const idOf = (key: string) => listed.find(({ name }) => name === key)?.id ?? ''
-  async function snapshot(): Promise<Map<string, string>> {
-    const rows = await raw.query(
-      `select secret_id, environment_id, owner_id, version, sealed, updated_at
-      from secret_value where secret_id in (?, ?)`,
-      [idOf('A'), idOf('B')],
-    )
-    return new Map(
-      rows.map(({ secret_id, environment_id, owner_id, version, sealed, updated_at }) => [
-        `${secret_id} ${environment_id} ${owner_id}`,
-        `${version} ${updated_at} ${sealed instanceof Uint8Array ? Buffer.from(sealed).toString('hex') : 'gone'}`,
-      ]),
-    )
-  }
-  function expectedStatus(caller: (typeof callers)[number], rows: readonly Row[], present: Secret['values']): number {
-    const isChange = ({ environmentId, isPersonal, value }: Row) =>
-      !isPersonal &&
-      !present.some((row) => !row.isPersonal && row.environmentId === environmentId && row.value === value)
-    if (rows.some(({ environmentId }) => !caller.reach.includes(environmentId))) return 404
-    if (!caller.isPerson && rows.some(({ isPersonal }) => isPersonal)) return 403
-    if (rows.some(({ isPersonal, environmentId }) => isPersonal && environmentId === production)) return 400
-    return !caller.mayShare && rows.some(isChange) ? 403 : 200
-  }
-  const row = fc.record({
-    environmentId: fc.constantFrom(...all),
-    isPersonal: fc.boolean(),
-    value: fc.oneof(fc.constant('s'), fc.string({ unit: 'grapheme', maxLength: 8 })),
-  })
-  const rows = fc.uniqueArray(row, {
-    minLength: 1,
-    maxLength: 4,
-    selector: ({ environmentId, isPersonal }) => `${environmentId} ${isPersonal}`,
-  })
-  const update = fc.record({ caller: fc.constantFrom(...callers), key: fc.constantFrom('A', 'B'), rows })
-  await fc.assert(
-    fc.asyncProperty(update, async ({ caller, key, rows: values }) => {
-      const before = await snapshot()
-      const path = `${place.secret}/${key}`
-      const { body: present } = await send<Secret>('GET', path)
-      const answer = await send('PUT', path, { token: caller.token, body: { name: key, values } })
-      expect(answer.status, answer.text).toBe(expectedStatus(caller, values, present.values))
-      const after = await snapshot()
-      const written = answer.status === 200 ? values : []
-      const names = written.map(
-        ({ environmentId, isPersonal }) => `${idOf(key)} ${environmentId} ${isPersonal ? caller.userId : ''}`,
-      )
-      for (const name of names) {
-        before.delete(name)
-        after.delete(name)
-      }
-      expect(after).toEqual(before)
-      const { body } = await send<Secret>('GET', path, { token: caller.token })
-      for (const wanted of written) expect(body.values).toContainEqual(expect.objectContaining(wanted))
-    }),
-    { numRuns: times(80, 600) },
-  )
-  const verdict = await send<AuditVerdict>('GET', '/v1/workspace/main/audit/verify')
-  expect(verdict.body.ok).toBe(true)
 })

@@ -1,72 +1,19 @@
+/** Secrets are created, overwritten and purged as a whole: a request with one invalid part changes nothing. */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { Revision, SecretVersion } from '@coffer/contract/history'
 import type { Secret, WriteResults } from '@coffer/contract/secret'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  createProject,
-  registerOwner,
-  startService,
-  type TestService,
-  type TestUser,
-} from '../../../../../test/harness.ts'
+import type { TestUser } from '../../../../../test/harness.ts'
+import { createSecretPlaces, type Place } from '../../../../../test/secret-place.ts'
 
-let service: TestService
+const { start, stop, newPlace, send, create, valuesIn, stateOf, expectRefused, read } = createSecretPlaces()
 let owner: TestUser
 
 beforeAll(async () => {
-  service = await startService()
-  owner = await registerOwner(service)
+  ;({ owner } = await start())
 })
-afterAll(() => service.stop())
+afterAll(stop)
 
-type Place = { slug: string; path: string; secret: string; dev: string; staging: string; production: string }
-let places = 0
-
-/** A project of its own for each test. */
-async function newPlace(): Promise<Place> {
-  const slug = `place-${++places}`
-  const { environments } = await createProject(service, owner.session, slug)
-  const [dev = '', staging = '', production = ''] = environments.map(({ id }) => id)
-  const path = `/v1/workspace/main/project/${slug}`
-  return { slug, path, secret: `${path}/secret`, dev, staging, production }
-}
-
-type Sent = { token?: string; body?: unknown }
-const send = <Body = { message: string }>(method: string, path: string, { token = owner.session, body }: Sent = {}) =>
-  service.call<Body>(method, path, { token, body })
-
-async function create(place: Place, values: Record<string, string>, environments = [place.dev]): Promise<WriteResults> {
-  const secrets = Object.entries(values).map(([key, value]) => ({ key, value }))
-  const answer = await send<WriteResults>('POST', place.secret, { body: { environments, secrets } })
-  expect(answer.status, answer.text).toBe(201)
-  return answer.body
-}
-
-/** The values of one environment, by name. */
-async function valuesIn(place: Place, environment: string): Promise<Record<string, string>> {
-  const { body } = await send<Secret[]>('GET', `${place.secret}?environmentId=${environment}`)
-  return Object.fromEntries(body.flatMap(({ name, values }) => values.map(({ value }) => [name, value ?? ''])))
-}
-
-/** Everything that the owner can read of a project; a refused request must not change it. */
-async function stateOf(place: Place): Promise<string> {
-  const parts = [place.secret, `${place.path}/environment`, `${place.secret}/trash`]
-  const texts = await Promise.all(parts.map(async (path) => (await send('GET', path)).text))
-  const revisions = [place.dev, place.staging, place.production].map(
-    async (id) => (await send('GET', `${place.path}/environment/${id}/revision`)).text,
-  )
-  return [...texts, ...(await Promise.all(revisions))].join('\n')
-}
-
-async function expectRefused(place: Place, sent: [method: string, path: string, body?: unknown], status: number) {
-  const before = await stateOf(place)
-  const [method, path, body] = sent
-  const answer = await send(method, path, { body })
-  expect(answer.status, answer.text).toBe(status)
-  expect(await stateOf(place)).toBe(before)
-  return answer.body.message
-}
-const read = async (place: Place, key: string) => (await send<Secret>('GET', `${place.secret}/${key}`)).body
 const versionsOf = async (place: Place, key: string, environment = place.dev) =>
   (await send<SecretVersion[]>('GET', `${place.secret}/${key}/version?limit=200&environmentId=${environment}`)).body
 const revisionsOf = async (place: Place, environment = place.dev) =>
@@ -311,45 +258,4 @@ test('environment_id means environmentId in every query that takes one', async (
   expect((await send('DELETE', of(''))).body).toEqual({ success: true })
   expect(await valuesIn(place, place.dev)).toEqual({})
   expect(await valuesIn(place, place.staging)).toEqual({ A: '1' })
-})
-
-test.each([
-  ['its environment', { environmentId: 'development' }, ''],
-  [
-    'the fields that it was created with',
-    { environmentId: 'development', type: 'recurring', nextReminderDate: '2030-01-01T00:00:00Z', everyDays: 7 },
-    '',
-  ],
-  ['its environment, the same as in the query', { environmentId: 'development' }, '?environmentId=development'],
-])('a reminder is deleted by a body with %s', async (_what, body, query) => {
-  const place = await newPlace()
-  await create(place, { A: '1' })
-  const path = `${place.secret}/A/reminder`
-  const reminder = { environmentId: 'development', type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z' }
-  await send('PUT', path, { body: reminder })
-  expect(await expectRefused(place, ['DELETE', path, {}], 400)).toBe('environmentId: is required.')
-  expect(await expectRefused(place, ['DELETE', path, { ...body, more: 1 }], 400)).toBe('more: is not a known field.')
-  const elsewhere = `${path}?environmentId=staging`
-  expect(await expectRefused(place, ['DELETE', elsewhere, body], 400)).toMatch(/^environmentId: /)
-  expect((await send('DELETE', path + query, { body })).body).toEqual({ success: true })
-  expect((await read(place, 'A')).values[0]).not.toHaveProperty('reminder')
-})
-
-test.each([
-  ['a recurring reminder without everyDays', { type: 'recurring' }, 400, /^everyDays: /],
-  ['an invalid date', { nextReminderDate: 'tomorrow' }, 400, /^nextReminderDate: /],
-  [
-    'a leap second, which a timestamp cannot hold',
-    { nextReminderDate: '2026-12-31T23:59:60Z' },
-    400,
-    /^nextReminderDate: /,
-  ],
-  ['a year after 9999 in UTC', { nextReminderDate: '9999-12-31T23:59:59-01:00' }, 400, /^nextReminderDate: /],
-  ['a year before 0 in UTC', { nextReminderDate: '0000-01-01T00:00:00+01:00' }, 400, /^nextReminderDate: /],
-  ['an unknown environment', { environmentId: 'nowhere' }, 404, /^Not found/],
-])('a reminder refuses %s', async (_what, part, status, message) => {
-  const place = await newPlace()
-  await create(place, { A: '1' })
-  const body = { environmentId: place.dev, type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z', ...part }
-  expect(await expectRefused(place, ['PUT', `${place.secret}/A/reminder`, body], status)).toMatch(message)
 })
