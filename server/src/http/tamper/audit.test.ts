@@ -1,89 +1,25 @@
-/** An audit trail that was tampered with in the database. */
+/** An audit trail that was tampered with in the database fails its verification, at the first broken entry. */
 import { createHash } from 'node:crypto'
 import type { AuditVerdict } from '@coffer/contract/audit'
-import type { SignedIn } from '@coffer/contract/auth'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  addUser,
-  createProject,
-  createTeam,
-  registerOwner,
-  startService,
-  type TestService,
-  type TestUser,
-} from '../../../../test/harness.ts'
-import { type Cell, openRaw, type RawDatabase, type RawRow } from '../../../../test/raw-database.ts'
+import { createTeam, type TestService, type TestUser } from '../../../../test/harness.ts'
+import { flip, type RawDatabase, type RawRow } from '../../../../test/raw-database.ts'
+import { createTamperedWorkspaces, unknownRoot } from '../../../../test/tampered-workspace.ts'
 import { canonicalEntry, hashEntry } from '../../store/audit/entry.ts'
-import { createStore } from '../../store/store.ts'
 
+const { start, stop, invalidateAll, one } = createTamperedWorkspaces()
 let service: TestService
 let raw: RawDatabase
 let owner: TestUser
-let mallory: TestUser
 let stranger: TestUser
 let mainId: string
 let strangeId: string
-let projectId: string
-
-const malloryPassword = 'what mallory always takes'
-const unknownRoot = '01890000-0000-7000-8000-000000000000'
 
 beforeAll(async () => {
-  service = await startService({ COFFER_SIGNUP: 'open', COFFER_EXCHANGE_RATE_LIMIT: '0' })
-  raw = await openRaw(service)
-  owner = await registerOwner(service)
-  mainId = String((await one("select id from workspace where slug = 'main'")).id)
-  projectId = (await createProject(service, owner.session, 'open')).id
-  await createProject(service, owner.session, 'closed')
-  mallory = await signUp('mallory@example.com', malloryPassword)
-  const { engine, keys } = service.app.services
-  await engine.transaction('test', async ({ db }) => {
-    const scope = { all: false, teams: [], projects: [projectId], environments: [] }
-    const member = { id: crypto.randomUUID(), workspaceId: mainId, userId: mallory.id, createdAt: Date.now() }
-    await createStore(db, keys).members.insert({ ...member, role: 'member', isOwner: false, scope })
-  })
-  stranger = await addUser(service, 'stranger@example.com')
-  const strange = await service.call<{ id: string }>('POST', '/v1/workspace', {
-    token: stranger.session,
-    body: { name: 'Strange', slug: 'strange' },
-  })
-  strangeId = strange.body.id
-  invalidateAll()
+  ;({ service, raw, owner, stranger, mainId, strangeId } = await start())
 })
-afterAll(async () => {
-  await raw.close()
-  await service.stop()
-})
+afterAll(stop)
 
-async function signUp(email: string, password: string): Promise<TestUser> {
-  const body = { email, name: email, password }
-  const answer = await service.call<SignedIn>('POST', '/v1/auth/register', { body })
-  expect(answer.status, answer.text).toBe(201)
-  return { id: answer.body.user.id, email, session: answer.body.accessToken }
-}
-
-/** Clears the caches, so that the tests read the database. */
-function invalidateAll(): void {
-  service.app.services.snapshots.clear()
-  service.app.services.credentials.clear()
-}
-
-async function one(text: string, values: readonly Cell[] = []): Promise<RawRow> {
-  const [row, ...rest] = await raw.query(text, values)
-  if (!row || rest.length > 0) throw new Error(`${text} gives ${rest.length + (row ? 1 : 0)} rows`)
-  return row
-}
-
-const bytesOf = (cell: Cell | undefined): Buffer => {
-  if (!(cell instanceof Uint8Array)) throw new Error('not bytes')
-  return Buffer.from(cell)
-}
-
-function flip(cell: Cell | undefined, at: number): Buffer {
-  const bytes = bytesOf(cell)
-  bytes.writeUInt8(bytes.readUInt8(at) ^ 0x10, at)
-  return bytes
-}
 let attempts = 0
 
 describe('a tampered audit trail', () => {
