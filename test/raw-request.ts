@@ -5,6 +5,15 @@ export const head = (line: string, ...headers: string[]) =>
 
 export const json = 'Content-Type: application/json'
 
+/** A request with a body of exactly these bytes. */
+export function post(path: string, body: string | Buffer, ...headers: string[]): Buffer {
+  const bytes = Buffer.from(body)
+  return Buffer.concat([
+    Buffer.from(head(`POST ${path} HTTP/1.1`, ...headers, `Content-Length: ${bytes.length}`)),
+    bytes,
+  ])
+}
+
 export function chunked(path: string, chunks: string[], ...headers: string[]): string {
   const body = [...chunks, ''].map((chunk) => `${Buffer.byteLength(chunk).toString(16)}\r\n${chunk}\r\n`).join('')
   return head(`POST ${path} HTTP/1.1`, 'Transfer-Encoding: chunked', ...headers) + body

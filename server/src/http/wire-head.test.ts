@@ -9,8 +9,9 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
+import { checkForm, sendOne as sendRawOne } from '../../../test/raw-answer.ts'
 import { brokenLines, head, json, oversized } from '../../../test/raw-request.ts'
-import { open, parseAnswers, type RawAnswer, receive, sendRaw } from '../../../test/raw-socket.ts'
+import { open, parseAnswers, receive, sendRaw } from '../../../test/raw-socket.ts'
 
 let service: TestService
 let owner: TestUser
@@ -30,32 +31,7 @@ afterEach(() => {
 
 const bearer = () => `Authorization: Bearer ${owner.session}`
 const teams = '/v1/workspace/main/team'
-
-async function sendOne(bytes: string | Buffer): Promise<RawAnswer> {
-  const answers = await sendRaw(service.url, bytes)
-  expect(answers).toHaveLength(1)
-  const [answer] = answers
-  if (!answer) throw new Error('no answer')
-  return answer
-}
-
-/** Checks the headers of every response; an error is a message and nothing else. */
-function checkForm(answer: RawAnswer, isApi: boolean): string {
-  const where = JSON.stringify({ ...answer, headers: [...answer.headers] })
-  expect(answer.headers.get('x-request-id'), where).toMatch(/^[\w-]{8,}$/)
-  if (isApi) {
-    expect(answer.headers.get('cache-control'), where).toBe('no-store')
-    for (const name of ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']) {
-      expect(answer.headers.get(name), where).toMatch(/^\d+$/)
-    }
-  }
-  if (answer.status < 400) return ''
-  expect(answer.headers.get('content-type'), where).toBe('application/json; charset=utf-8')
-  const body: Record<string, unknown> = JSON.parse(answer.body)
-  expect(Object.keys(body), where).toEqual(['message'])
-  expect(body.message, where).toMatch(/^[A-Za-z_].*\.$/)
-  return String(body.message)
-}
+const sendOne = (bytes: string | Buffer) => sendRawOne(service.url, bytes)
 
 async function expectAnswer(bytes: string | Buffer, status: number, message: RegExp, isApi = true): Promise<void> {
   const answer = await sendOne(bytes)
