@@ -45,8 +45,12 @@ const postgres = {
   ...shared,
   name: 'postgres',
   include: isFast ? [...perEngine] : rooms,
-  // The wire is the same in front of either.
-  exclude: ['server/src/store/engine/sqlite*.test.ts', 'server/src/http/wire*.test.ts'],
+  // The wire and the command line are the same in front of either.
+  exclude: [
+    'server/src/store/engine/sqlite*.test.ts',
+    'server/src/http/wire*.test.ts',
+    'server/src/operator/command.test.ts',
+  ],
   env: { COFFER_TEST_ENGINE: 'postgres' },
   globalSetup: ['test/postgres.ts'],
 }

@@ -1,3 +1,4 @@
+/** Unusual connections: pipelined, half-open, slow or aborted. */
 import { connect } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import {

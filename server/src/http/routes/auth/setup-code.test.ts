@@ -1,4 +1,4 @@
-/** The setup code for the first account. The startup log is tested in operator/process.test.ts. */
+/** The setup code for the first account. The startup log is tested in operator/first-account.test.ts. */
 import { expect, test } from 'vitest'
 import { password, startService } from '../../../../../test/harness.ts'
 
