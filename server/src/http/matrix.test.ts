@@ -5,14 +5,13 @@
  * tier runs as many as hold every pair of request, role, scope and kind of credential, chosen by a seed.
  */
 
-import { type EndpointName, endpoints } from '@coffer/contract/api'
-import type { Endpoint } from '@coffer/contract/endpoint'
+import type { EndpointName } from '@coffer/contract/api'
 import type { Scope } from '@coffer/contract/field'
 import type { Token } from '@coffer/contract/token'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Ask } from '../../../test/ask.ts'
 import { type Content, describeChanges, readContent as readEverything, restoreContent } from '../../../test/content.ts'
-import { createDice, seed } from '../../../test/dice.ts'
+import { seed } from '../../../test/dice.ts'
 import {
   type Answer,
   addUser,
@@ -40,18 +39,9 @@ import {
   people,
   writeOwn,
 } from '../../../test/matrix-caller.ts'
-import {
-  type Caller,
-  expectedStatus,
-  holds,
-  holdsScope,
-  managesTokens,
-  rights,
-  sees,
-  seesShare,
-} from '../../../test/matrix-right.ts'
-import { choosePairwise } from '../../../test/pairwise.ts'
-import { requestsTo, requestTable } from '../../../test/request-table.ts'
+import { type Cell, endpointNames, isAllowed, isDry, isWrite, planCells } from '../../../test/matrix-cell.ts'
+import { type Caller, holds, holdsScope, managesTokens, rights, sees, seesShare } from '../../../test/matrix-right.ts'
+import { requestTable } from '../../../test/request-table.ts'
 import { isDeep } from '../../../test/tier.ts'
 import { createWorld, type World } from '../../../test/world.ts'
 import { createStrangerRecords } from '../domain/audit/anonymous-limit.ts'
@@ -150,7 +140,10 @@ beforeAll(async () => {
   }
   callers.set('identities', await createIdentities(stage, owner, tokens))
   await readTokenMakers(owner)
-  plan = planCells()
+  plan = planCells(
+    world,
+    groups.flatMap((group) => askingIn(group).map((caller) => ({ group, caller, isSample: isSampled(group) }))),
+  )
   content = await readContent(service.app.services)
 }, patienceMs)
 afterAll(async () => {
@@ -159,86 +152,12 @@ afterAll(async () => {
   await issuer.stop()
 })
 
-type Cell = {
-  readonly title: string
-  readonly name: EndpointName
-  readonly endpoint: Endpoint
-  readonly ask: Ask
-  readonly status: number
-}
-
-const endpointNames = Object.keys(endpoints).filter((name): name is EndpointName => name in endpoints)
-
-function cellsOf(caller: Caller, isSample: boolean): Cell[] {
-  const table = requestTable(world, caller.tokens)
-  return endpointNames.flatMap((name) => {
-    if (!(name in rights)) throw new Error(`${name} has no right: add the one that the specification asks for`)
-    // Hashing a password is slow, and these endpoints ignore credentials.
-    if (rights[name] === 'public' && !isSample) return []
-    const endpoint: Endpoint = endpoints[name]
-    const asks = requestsTo(table, name)
-    return [...asks, ...malformed(asks[0])]
-      .filter((ask) => caller.kind === 'session' || !isForSessions(ask))
-      .map((ask) => ({
-        title: `${caller.name}: ${name}, ${ask.what}`,
-        name,
-        endpoint,
-        ask,
-        status: expectedStatus(world, caller, name, ask),
-      }))
-  })
-}
-
-/** Requests where tokens are refused early, or get the same response as sessions. */
-const isForSessions = ({ isMalformed, newToken }: Ask) => isMalformed || newToken?.scope.all === false
-
-/** The same request with an unknown field, and with a malformed path. */
-function malformed(ask: Ask | undefined): Ask[] {
-  if (!ask) return []
-  const result: Ask[] = []
-  const rest = { isMalformed: true } as const
-  if (ask.body) result.push({ ...rest, what: 'unknown field', path: ask.path, body: { ...ask.body, colour: 'red' } })
-  const body = ask.body ? { body: ask.body } : {}
-  const badPath = ask.path
-    .replace('/v1/workspace/main', '/v1/workspace/No_Slug')
-    .replace(/^\/v1\/me\/session\/.*/, '/v1/me/session/No_Id')
-  if (badPath !== ask.path) result.push({ ...rest, ...body, what: 'malformed path', path: badPath })
-  return result
-}
-
 const isSampled = (group: string) => group === 'the owner' || outsiders.some((name) => name === group)
 
 /** A JWT has the permissions of its token: on one engine, only the JWTs of the owner are used. */
 function askingIn(group: string): Caller[] {
   const isRepeated = ({ kind }: Caller) => engine === 'postgres' && kind === 'jwt' && !isSampled(group)
   return (callers.get(group) ?? []).filter((caller) => !isRepeated(caller))
-}
-
-function planCells(): Map<Caller, readonly Cell[]> {
-  const every = groups.flatMap((group) =>
-    askingIn(group).flatMap((caller) =>
-      withoutRepeats(caller, cellsOf(caller, isSampled(group))).map((cell) => ({ group, caller, cell })),
-    ),
-  )
-  const chosen = isDeep ? every : choosePairwise(every, featuresOf, createDice(seed))
-  const byCaller = Map.groupBy(chosen, ({ caller }) => caller)
-  return new Map([...byCaller].map(([caller, rows]) => [caller, rows.map(({ cell }) => cell)]))
-}
-
-/** The factors that decide about a request, by the specification; every pair of them occurs in some cell. */
-function featuresOf({ group, caller, cell }: { group: string; caller: Caller; cell: Cell }): string[] {
-  const { name, kind, permission, role, isAlive, scopes } = caller
-  // An invalid credential is refused for every request to the endpoint.
-  if (!isAlive) return [`endpoint ${cell.name}`, `credential ${name}`]
-  const isOneOfAKind = kind === 'session' || role === undefined
-  const [membership, token] = scopes.map((scope) => JSON.stringify(scope))
-  return [
-    `request ${cell.name}, ${cell.ask.what}`,
-    `role ${role ?? group}`,
-    `membership of ${membership}`,
-    `token for ${token}`,
-    `credential ${isOneOfAKind ? name : `${kind} ${permission}`}`,
-  ]
 }
 
 /** The differences from the expectation, one line each; empty if there are none. */
@@ -336,29 +255,6 @@ async function undo(before: Content, effects: Effects): Promise<string[]> {
   const found = effects({ ...before, trail: content.trail }, after)
   content = hasChanged ? await restoreContent(services, before, after) : after
   return found
-}
-
-const isAllowed = ({ status }: Cell) => status < 400
-const isDry = ({ ask }: Cell) => ask.body?.dryRun === true || ask.isQuestion === true
-const isWrite = (cell: Cell) => isAllowed(cell) && cell.endpoint.method !== 'GET' && !isDry(cell)
-
-/** Leaves out redundant writes. */
-function withoutRepeats(caller: Caller, all: readonly Cell[]): Cell[] {
-  const allowed = all.filter(isAllowed)
-  // Undoing is slow: where a token has written, its JWT writes to each endpoint only once.
-  // Syncs are set up and changed by sessions; other credentials only start one, and are still refused where they must be.
-  // The engine does not depend on the credential: on one engine, only sessions write.
-  const isRepeated = (cell: Cell) => {
-    const { name, endpoint } = cell
-    return engine === 'postgres' && caller.kind !== 'session'
-      ? name !== 'exchangeToken'
-      : endpoint.area === 'sync'
-        ? caller.kind !== 'session' && name !== 'startSync'
-        : (caller.kind === 'jwt' || caller.kind === 'oidc') &&
-          endpoint.area === 'secret' &&
-          allowed.find((other) => other.name === name) !== cell
-  }
-  return all.filter((cell) => !isWrite(cell) || !isRepeated(cell))
 }
 
 async function check(caller: Caller): Promise<string[]> {
