@@ -123,7 +123,7 @@ const mayAsk = (credential: CredentialName, { endpoint, ask }: Request) =>
 
 const volatileHeaders = new Set(['date', 'x-request-id', 'ratelimit-remaining', 'ratelimit-reset'])
 
-/** Everything by which a caller could distinguish two responses, with the ids that the caller sent mcounts. */
+/** Everything by which a caller could distinguish two responses, with the ids that the caller sent masked. */
 function visible({ status, headers, text }: Answer, sent: readonly string[] = []) {
   const shown = [...headers].map(([name, value]) => `${name}: ${volatileHeaders.has(name) ? '' : value}`)
   const body = sent.reduce((rest, id) => rest.replaceAll(id, '<id>'), text)
