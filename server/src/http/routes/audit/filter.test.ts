@@ -1,110 +1,20 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here hold references.
-import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
+/** The filters environment, entity and q find every entry about an environment or secret, and no other. */
 import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  createProject,
-  createTeam,
-  createToken,
-  registerOwner,
-  startService,
-  type TestService,
-} from '../../../../../test/harness.ts'
-import { openRaw, type RawDatabase } from '../../../../../test/raw-database.ts'
+import { bulk, createAuditedSteps, path } from '../../../../../test/audited-step.ts'
+import { createProject, createTeam, createToken, type TestService } from '../../../../../test/harness.ts'
 import { createSecretProject, type SecretProject } from '../../../../../test/secret-project.ts'
 
+const { start, stop, done, secretIds, find, findAll, named, act } = createAuditedSteps()
 let service: TestService
-let raw: RawDatabase
 let session: string
 let project: SecretProject
 let other: SecretProject
-/** The name of each step, by the id of its request. */
-const done = new Map<string, string>()
-const secretIds = new Map<string, string>()
-
-const path = '/v1/workspace/main/audit'
-
-async function find(query: Record<string, string>): Promise<AuditEntry[]> {
-  const { status, text, body } = await service.call<AuditEntry[]>('GET', `${path}?${new URLSearchParams(query)}`, {
-    token: session,
-  })
-  expect(status, text).toBe(200)
-  return body
-}
-
-/** Newest first. Pages of two, one large page and the reversed stream must all agree. */
-async function findAll(query: Record<string, string>): Promise<AuditEntry[]> {
-  const all = await find({ ...query, limit: '200' })
-  const paged: AuditEntry[] = []
-  for (let cursor: string | null = ''; cursor !== null; ) {
-    const page = new URLSearchParams({ ...query, limit: '2', ...(cursor !== '' && { cursor }) })
-    const answer = await service.call<AuditEntry[]>('GET', `${path}?${page}`, { token: session })
-    expect(answer.body.length).toBeGreaterThan(all.length === 0 ? -1 : 0)
-    paged.push(...answer.body)
-    cursor = answer.headers.get('x-next-cursor')
-  }
-  expect(paged).toEqual(all)
-  const stream = new URLSearchParams({ ...query, format: 'ndjson' })
-  const { text } = await service.call('GET', `${path}?${stream}`, { token: session })
-  const lines = text.split('\n').filter((line) => line !== '')
-  expect(lines.map((line) => JSON.parse(line)).reverse()).toEqual(all)
-  return all
-}
-
-/** Oldest first. */
-const named = async (query: Record<string, string>) =>
-  (await findAll(query)).map(({ requestId }) => done.get(requestId) ?? '?').reverse()
-
-async function act(what: string, in_: SecretProject, method: string, target: string, body?: unknown, token = session) {
-  const answer = await in_.ask<unknown>(method, target, body, token)
-  expect([200, 201], `${what}: ${answer.text}`).toContain(answer.status)
-  done.set(answer.headers.get('x-request-id') ?? '', what)
-  return answer.body
-}
-
-const bulk = (environments: string[], secrets: Record<string, string>) => ({
-  environments,
-  secrets: Object.entries(secrets).map(([key, value]) => ({ key, value })),
-})
 
 beforeAll(async () => {
-  service = await startService()
-  raw = await openRaw(service)
-  session = (await registerOwner(service)).session
-  project = await createSecretProject(service, session)
-  other = await createSecretProject(service, session)
-  await act('bulk', project, 'POST', '/secret', bulk(['development', 'production'], { D: 'd', E: 'e' }))
-  await act('one in two', project, 'POST', '/secret', bulk(['staging', 'production'], { F: 'f' }))
-  const reference = bulk(['staging'], { URL: '${production.D}', LONE: '1' })
-  await act('import', project, 'POST', '/secret', reference)
-  await act('elsewhere', other, 'POST', '/secret', bulk(['development', 'production'], { D: 'd', E: 'e' }))
-  await act('list', project, 'GET', '/secret')
-  await act('list of two', project, 'GET', '/secret?environmentId=development&environmentId=production')
-  await act('list of one', project, 'GET', '/secret?environmentId=staging')
-  await act('resolved', project, 'GET', '/secret?environmentId=staging&resolve=true')
-  await act('exported', project, 'GET', '/secret/export?environmentId=staging&resolve=true')
-  await act('one', project, 'GET', '/secret/F')
-  await act('batch', project, 'POST', '/secret/batch', {
-    environmentId: 'development',
-    operations: ['D', 'E'].map((key) => ({ op: 'set', key, value: 'new' })),
-  })
-  await act('list elsewhere', other, 'GET', '/secret')
-  await act('diff', project, 'GET', '/secret/diff?from=development&to=production@1&values=true')
-  await act('diff of one', project, 'GET', '/secret/diff?from=staging@1&to=staging&values=true')
-  for (const { id, name } of await project.must<Secret[]>('GET', '/secret?view=keys')) secretIds.set(name, id)
-  const copied = ['D', 'E'].map((key) => ({ id: secretIds.get(key), environmentId: project.idOf('production') }))
-  const share = { secrets: copied, expiresIn: 3600 }
-  const { token } = (await act('share', project, 'POST', '/secret-share', share)) as { token: string }
-  const opened = await service.call('POST', `/v1/share/${token}/view`, { body: {} })
-  expect(opened.status, opened.text).toBe(200)
-  done.set(opened.headers.get('x-request-id') ?? '', 'share opened')
-  await act('rename', project, 'PUT', '/secret/E', { name: 'RENAMED', values: [] })
-  await act('list after', project, 'GET', '/secret?environmentId=development')
+  ;({ service, session, project, other } = await start())
 })
-afterAll(async () => {
-  await raw.close()
-  await service.stop()
-})
+afterAll(stop)
 
 const work = { action: 'VIEW' }
 const inProduction = ['list', 'list of two', 'resolved', 'exported', 'one', 'diff', 'share', 'share opened']
@@ -323,54 +233,4 @@ describe('the filter q', () => {
     }
     expect(await findAll({ q: `${needles[0]}.`, entity: id })).toEqual([])
   })
-})
-
-describe('old entries, which have names and no ids', () => {
-  /** Removes the ids, as entries used to be written. */
-  async function asOldEntries(check: () => Promise<void>): Promise<void> {
-    const ids = /,?\\*"environmentIds\\*":\[[^\]]*\]|\\*"id\\*":\\*"[^"]*",/g
-    await raw.restoring(['audit_entry', 'audit_batch'], async () => {
-      for (const { sequence, details } of await raw.query('select sequence, details from audit_entry')) {
-        const old = String(details).replace(ids, '')
-        await raw.query('update audit_entry set details = ? where sequence = ?', [old, sequence ?? 0])
-      }
-      for (const { last_sequence, entries } of await raw.query('select last_sequence, entries from audit_batch')) {
-        const old = String(entries).replace(ids, '')
-        await raw.query('update audit_batch set entries = ? where last_sequence = ?', [old, last_sequence ?? 0])
-      }
-      expect(JSON.stringify(await find({ limit: '200' }))).not.toContain('environmentIds')
-      await check()
-    })
-  }
-
-  test('are found by the name of the environment within its project, and by the keys of the secret', async () => {
-    const seen = async () => ({
-      production: await named({ environment: project.idOf('production') }),
-      elsewhere: await named({ environment: other.idOf('production') }),
-      secret: await named({ entity: secretIds.get('D') ?? '' }),
-    })
-    const now = await seen()
-    await asOldEntries(async () => {
-      const then = await seen()
-      expect(then).toEqual({ ...now, production: now.production.filter((what) => what !== 'rename') })
-    })
-    const verdict = await service.call<AuditVerdict>('GET', `${path}/verify`, { token: session })
-    expect(verdict.body).toMatchObject({ ok: true })
-  })
-
-  test.each(['', '{', '[]', 'null', '1', '{"after":1}', '{"after":{"keys":{},"changes":[null,1],"environments":[1]}}'])(
-    'stop no search and are listed even if overwritten with %j',
-    async (details) => {
-      await raw.restoring(['audit_entry'], async () => {
-        await raw.query(`update audit_entry set details = ? where entity_type = 'secrets'`, [details])
-        for (const query of [{ q: 'nothing' }, { entity: 'nothing' }, { environment: project.idOf('staging') }]) {
-          await find({ ...query, action: 'DELETE' })
-        }
-        // The damaged entries are still listed, with their remaining fields.
-        for (const { before, after } of await findAll({ entity: 'secrets' })) {
-          expect([before, after].filter((one) => one !== undefined && Object(one) !== one)).toEqual([])
-        }
-      })
-    },
-  )
 })
