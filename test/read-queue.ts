@@ -1,19 +1,20 @@
 /** The queue of large reads: a few requests wait in it, and all others are refused. */
 import { expect } from 'vitest'
-import type { TestService } from './harness.ts'
+import { createToken, type TestService } from './harness.ts'
 import { until } from './program.ts'
 
 /** One request runs, 32 wait for it, and all others are refused with a 503. */
 export async function expectReadQueue(service: TestService, session: string, path: string): Promise<void> {
   const asked = 40
-  const headers = { authorization: `Bearer ${session}` }
+  // Each request has its own token: the cached response of another one would need no slot.
+  const tokens = await Promise.all(Array.from({ length: asked }, () => createToken(service, session)))
   // No read can be recorded, and so none ends, before the lock is released.
   const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
   const { body: workspace } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: session })
   const holding = service.app.services.engine.transaction(workspace.id, () => isReleased)
   let responded = 0
-  const answering = Array.from({ length: asked }, async () => {
-    const answer = await fetch(service.url + path, { headers })
+  const answering = tokens.map(async ({ token }) => {
+    const answer = await fetch(service.url + path, { headers: { authorization: `Bearer ${token}` } })
     responded++
     await answer.arrayBuffer()
     return answer
@@ -25,7 +26,7 @@ export async function expectReadQueue(service: TestService, session: string, pat
   expect(refused.length).toBeGreaterThan(0)
   expect(refused.every((answer) => answer.headers.get('retry-after') === '1')).toBe(true)
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(asked - refused.length)
-  const later = await fetch(service.url + path, { headers })
+  const later = await fetch(service.url + path, { headers: { authorization: `Bearer ${session}` } })
   await later.arrayBuffer()
   expect(later.status).toBe(200)
 }
