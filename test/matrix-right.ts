@@ -1,11 +1,11 @@
-/** What the authorisation matrix expects: the role table of the specification, written down once more. */
+/** Rights that the authorisation matrix expects: the role table, written a second time from the specification alone. */
 import { type EndpointName, endpoints } from '@coffer/contract/api'
 import type { Permission, Role, Scope } from '@coffer/contract/field'
 import type { Ask, TokenIds } from './ask.ts'
 import type { CallOptions } from './harness.ts'
 import type { World } from './world.ts'
 
-/** What the specification asks for: a living credential of some kind, or a right within a workspace. */
+/** A requirement of the specification: a live credential of some kind, or a right within a workspace. */
 type Right =
   | 'public'
   | 'any credential'
@@ -147,7 +147,7 @@ export type Caller = {
   readonly permission: Permission
   /** Undefined for whoever does not belong to the workspace. */
   readonly role: Role | 'owner' | undefined
-  /** Of the membership, and of the token where there is one. */
+  /** Scopes of the membership and, for a token, of the token. */
   readonly scopes: readonly Scope[]
   readonly tokens: TokenIds
 }

@@ -8,9 +8,9 @@ export const isDeep = process.env.COFFER_TEST_TIER === 'deep'
 export const times = (fast: number, deep: number) => (isDeep ? deep : fast)
 
 /**
- * What an engine can break, which the fast tier runs on PostgreSQL too: the store, races, several nodes, migrations and
- * rotations; and every endpoint with a success and a refusal, by the authorisation matrix and the tests of those routes
- * that it cannot see succeed. Everything else runs there on SQLite alone.
+ * Test files that the fast tier runs on PostgreSQL too, because an engine can break what they check: the store, races,
+ * several nodes, migrations and rotations, and a success and a refusal of every endpoint (by the authorisation matrix,
+ * and by the tests of those routes that it cannot see succeed). All other files run there on SQLite alone.
  */
 export const perEngine: readonly string[] = [
   'server/src/store/**/*.test.ts',
