@@ -130,8 +130,8 @@ async function requestGithubToken(
   signal: AbortSignal | undefined,
 ): Promise<string> {
   const { options, clientOptions, platform, plain } = context
-  const url = URL.parse(address)
-  if (!url) throw new SettingError('ACTIONS_ID_TOKEN_REQUEST_URL is not a URL.')
+  if (!URL.canParse(address)) throw new SettingError('ACTIONS_ID_TOKEN_REQUEST_URL is not a URL.')
+  const url = new URL(address)
   url.searchParams.set('audience', setting(options.audience, platform, 'COFFER_AUDIENCE') ?? plain.url)
   const issuer = createClient(
     { ...clientOptions, url: url.origin },
