@@ -1,5 +1,7 @@
 /** Fills every queue of a service until the test releases them. */
 
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
 import { systemChain } from '../server/src/domain/audit/event.ts'
 import { asOperator, type Services, type WriteContext } from '../server/src/domain/context.ts'
 import { enterTransaction } from '../server/src/domain/transaction.ts'
@@ -25,6 +27,24 @@ async function fillSlots({ slots }: Services): Promise<{ held: Slot[]; countWait
     }
   }
   return { held, countWaiting: () => pools.reduce((sum, { waiting }) => sum + waiting, 0) }
+}
+
+/**
+ * PostgreSQL releases the locks of a commit before it acknowledges it. The service learns of the next commit only after
+ * the requests that waited for its locks have continued.
+ */
+function delayNextCommit(): void {
+  const { query } = pg.Client.prototype
+  const lateMs = 30
+  Object.assign(pg.Client.prototype, {
+    query(this: pg.Client, ...given: Parameters<typeof query>) {
+      const asked = given[0] as unknown as pg.QueryConfig
+      if (asked.text !== 'commit') return Reflect.apply(query, this, given)
+      Object.assign(pg.Client.prototype, { query })
+      const answering: Promise<unknown> = Reflect.apply(query as never, this, given)
+      return answering.then((result) => sleep(lateMs, result))
+    },
+  })
 }
 
 /** Holds all slots and the locks of the system chain and the workspace, which writers and recorded reads wait for. */
@@ -62,6 +82,7 @@ export async function fillQueues({ app: { services } }: TestService, workspaceId
     hasWaiter: () => arrived + countWaiting() > 0,
     async release(work) {
       Object.assign(engine, { transaction, joinTransaction })
+      if (engine.kind === 'postgres') delayNextCommit()
       release.resolve(work)
       await holding
       for (const slot of held) slot.release()

@@ -11,6 +11,7 @@ import { createSetupCode } from './domain/auth/setup-code.ts'
 import { createChangeFollower } from './domain/cache/change-follower.ts'
 import { createCounts } from './domain/cache/count.ts'
 import { createEnvironmentVersions } from './domain/cache/environment-version.ts'
+import { createPendingChanges } from './domain/cache/pending-change.ts'
 import { createResponseCache } from './domain/cache/response-cache.ts'
 import { createWorkspaceSnapshots } from './domain/cache/workspace-snapshot.ts'
 import type { Services } from './domain/context.ts'
@@ -162,6 +163,7 @@ async function assemble(
   const refusals = createRecordLimit(now, exchangeRefusals)
   const strangers = createStrangerRecords(now)
   const memories = {
+    pendingChanges: createPendingChanges(),
     snapshots,
     credentials,
     usage,

@@ -14,6 +14,7 @@ import type { StoredLists } from './audit/stored-list.ts'
 import type { SetupCode } from './auth/setup-code.ts'
 import type { Counts } from './cache/count.ts'
 import type { EnvironmentVersions } from './cache/environment-version.ts'
+import type { PendingChanges } from './cache/pending-change.ts'
 import type { ResponseCache } from './cache/response-cache.ts'
 import type { WorkspaceSnapshots } from './cache/workspace-snapshot.ts'
 import type { Credentials } from './credential/credential.ts'
@@ -29,6 +30,7 @@ export type Services = {
   readonly engine: Engine
   readonly store: Store
   readonly keys: Keys
+  readonly pendingChanges: PendingChanges
   readonly snapshots: WorkspaceSnapshots
   readonly credentials: Credentials
   readonly usage: Usage

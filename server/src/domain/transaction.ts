@@ -55,7 +55,7 @@ const recordTogether: JointWork<{ ctx: Context; event: AuditEvent }, void> = asy
   if (!first) return []
   const store = storeOver(transaction.db, first.ctx.keys)
   const callers = asked.map(({ ctx }) => ctx)
-  const confirmed = await confirmEach(callers, transaction, store)
+  const confirmed = await confirmEach(callers, store)
   const acts = asked.filter((_, index) => confirmed[index]?.status === 'fulfilled')
   if (acts.length > 0) await recordAll(acts.map(({ ctx, event }) => ({ ctx: { ...ctx, store, transaction }, event })))
   return confirmed
@@ -76,6 +76,7 @@ export async function announce(ctx: WriteContext, subject: ChangeSubject, subjec
   const name = `change:${subject}:${subjectId}`
   if (transaction.scratch.has(name)) return
   transaction.scratch.set(name, true)
+  transaction.afterEnd.push(ctx.pendingChanges.begin(subject, subjectId))
   transaction.afterCommit.push(() => invalidate(ctx, subject, subjectId))
   // Written just before the commit: a dry run or refused write would use up numbers that every node then waits for.
   transaction.beforeCommit.set(name, () => ctx.store.changes.append(subject, subjectId, ctx.now()))

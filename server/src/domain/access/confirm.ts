@@ -3,7 +3,6 @@
  * Without a known change on this node the check needs no query.
  */
 
-import type { Transaction } from '../../store/engine/sql.ts'
 import type { Store } from '../../store/store.ts'
 import type { Member } from '../../store/workspace/member.ts'
 import { grantOf } from '../actor.ts'
@@ -11,9 +10,6 @@ import type { Context, WriteContext } from '../context.ts'
 import type { Granted } from '../request-run.ts'
 import { StartOver } from '../start-over.ts'
 import { hasExpired, requireLiving } from './live-credential.ts'
-
-/** False while this node knows of no change to the credential or to what it was granted. */
-export const mayHaveChanged = (ctx: Context): boolean => hasChanged(ctx, nothingPending)
 
 /** After a wait outside of a transaction, and before an answer leaves. Undefined where nothing has changed. */
 export function confirmRights(ctx: Context): Promise<void> | undefined {
@@ -29,43 +25,38 @@ export function confirmOngoing(ctx: Context): Promise<void> | undefined {
 
 /** Call under the locks of a transaction: rights that have ended must not write, or record a read, any more. */
 export async function confirmWithin(ctx: WriteContext): Promise<void> {
-  if (hasChanged(ctx, ctx.transaction.scratch)) await confirm(ctx)
+  if (mayHaveChanged(ctx)) await confirm(ctx)
 }
 
 const confirmed: PromiseSettledResult<void> = { status: 'fulfilled', value: undefined }
 
 /** For joint work, where one caller's lost rights must not fail the others. `store` belongs to the transaction. */
-export async function confirmEach(
-  callers: readonly Context[],
-  transaction: Transaction,
-  store: Store,
-): Promise<PromiseSettledResult<void>[]> {
+export async function confirmEach(callers: readonly Context[], store: Store): Promise<PromiseSettledResult<void>[]> {
   const outcomes: PromiseSettledResult<void>[] = []
   for (const ctx of callers) {
-    if (hasChanged(ctx, transaction.scratch)) outcomes.push(...(await Promise.allSettled([confirm({ ...ctx, store })])))
+    if (mayHaveChanged(ctx)) outcomes.push(...(await Promise.allSettled([confirm({ ...ctx, store })])))
     else outcomes.push(confirmed)
   }
   return outcomes
 }
 
-const nothingPending: ReadonlyMap<string, unknown> = new Map()
-
-/** `pending` holds the changes that other work in the same commit has announced. */
-function hasChanged(ctx: Context, pending: ReadonlyMap<string, unknown>): boolean {
+/** False while this node knows of no change, committed or pending, to the credential or to what it was granted. */
+export function mayHaveChanged(ctx: Context): boolean {
   const { credential, userId } = ctx.actor
+  const { pendingChanges } = ctx
   if (credential.type === 'none') return false
   if (hasExpired(ctx)) return true
   if ('sessionId' in credential && credential.generation !== ctx.credentials.generation) return true
-  if ('sessionId' in credential && pending.has(`change:user:${userId}`)) return true
+  if ('sessionId' in credential && pendingChanges.has('user', userId)) return true
   const grant = grantOf(credential)
   if (grant) {
     const snapshot = ctx.snapshots.peek(grant.workspaceId)
     const known = 'token' in credential ? snapshot?.tokens.peek(grant.id) : snapshot?.identities.peek(grant.id)
-    if (known !== grant || pending.has(`change:workspace:${grant.workspaceId}`)) return true
+    if (known !== grant || pendingChanges.has('workspace', grant.workspaceId)) return true
   }
   return ctx.run.granted.some(({ snapshot }) => {
     const { id } = snapshot.workspace
-    return ctx.snapshots.peek(id) !== snapshot || pending.has(`change:workspace:${id}`)
+    return ctx.snapshots.peek(id) !== snapshot || pendingChanges.has('workspace', id)
   })
 }
 

@@ -76,7 +76,7 @@ export function createReadRecorder(
         reads = take()
         const store = storeOver(transaction.db, services.keys)
         const callers = reads.map(({ ctx }) => ctx)
-        confirmed = await confirmEach(callers, transaction, store)
+        confirmed = await confirmEach(callers, store)
         const seen = reads.filter((_, index) => confirmed[index]?.status === 'fulfilled')
         if (seen.length === 0) return
         const entries = seen.map(({ entry }) => entry)

@@ -130,6 +130,7 @@ async function runBatch(
     scratch: new Map(),
     beforeCommit: new Map(),
     afterCommit: [],
+    afterEnd: [],
   }
   const outcomes: Outcome[] = []
   const startedAt = performance.now()
@@ -146,6 +147,7 @@ async function runBatch(
       if (!isAll) continue
       // The failed group is the whole batch: roll back and run its jobs one by one in the next batch.
       await connection.rollback().catch(() => undefined)
+      for (const done of transaction.afterEnd) tell(done)
       return jobs
     }
     for (const finish of transaction.beforeCommit.values()) await finish()
@@ -153,6 +155,7 @@ async function runBatch(
   } catch (error) {
     onFailure?.(error)
     await connection.rollback().catch(() => undefined)
+    for (const done of transaction.afterEnd) tell(done)
     // Jobs that were refused fail too: a change of this batch may have caused the refusal, and it was rolled back.
     for (const { job } of outcomes) job.reject(error)
     const pending = jobs.splice(0)
@@ -163,7 +166,7 @@ async function runBatch(
   const softness = await connection.harden?.().catch((error: unknown) => ({ error }))
   if (softness) onFailure?.(softness.error)
   // The commit has happened even if it is not durable yet, so caches must be invalidated now.
-  for (const done of transaction.afterCommit) tell(done)
+  for (const done of [...transaction.afterCommit, ...transaction.afterEnd]) tell(done)
   for (const { job, settled } of outcomes) {
     if (softness) job.reject(softness.error)
     else if (settled.status === 'rejected') job.reject(settled.reason)

@@ -51,6 +51,8 @@ export type Transaction = {
   beforeCommit: Map<string, () => Promise<void>>
   /** Runs after the commit and before any caller learns of it. */
   afterCommit: (() => void)[]
+  /** Runs after `afterCommit`, or after the rollback; a savepoint that is rolled back does not remove its entries. */
+  readonly afterEnd: (() => void)[]
 }
 
 /**
