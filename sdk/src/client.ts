@@ -119,18 +119,23 @@ function readAnswer(request: Request, response: TransportResponse, bearer: strin
   throw new ApiError(redacted(text, [bearer, ...confidential(request.body)]), status, requestId, retryAfterMs)
 }
 
-/** A proxy may echo the request in its error message. */
+/** A proxy may echo the request in its error message. Control characters would reach the terminal of whoever prints it. */
 function redacted(message: string, texts: readonly unknown[]): string {
   const hidden = texts.filter((text) => typeof text === 'string' && text !== '').map(String)
   const spelled = hidden.flatMap((text) => [text, JSON.stringify(text).slice(1, -1)])
-  return spelled.reduce((left, text) => left.replaceAll(text, '***'), message).slice(0, maxMessageLength)
+  // Longest first: a shorter one may be a part of it.
+  return spelled
+    .sort((one, other) => other.length - one.length)
+    .reduce((left, text) => left.replaceAll(text, '***'), message)
+    .replace(/\p{Cc}+/gu, ' ')
+    .slice(0, maxMessageLength)
 }
 
-/** The values and credentials in a body. */
-function confidential(body: unknown): unknown[] {
-  if (typeof body !== 'object' || body === null) return []
-  return Object.entries(body).flatMap(([name, field]) =>
-    typeof field === 'string' && /value|token|password|content|code/i.test(name) ? [field] : confidential(field),
+/** The values and credentials in a body: fields of these names, and everything inside of them. */
+function confidential(field: unknown, isInside = false): unknown[] {
+  if (typeof field !== 'object' || field === null) return isInside ? [field] : []
+  return Object.entries(field).flatMap(([name, inner]) =>
+    confidential(inner, isInside || /value|token|password|content|code|proof|claim/i.test(name)),
   )
 }
 

@@ -85,15 +85,27 @@ describe.each([
       api.secret.writeValue({ ws: 'main', prj: 'api', key: 'PORT' }, { environmentId: 'e', value: canary }),
       api.secret.writeBatch(
         { ws: 'main', prj: 'api' },
-        { environmentId: 'e', operations: [{ op: 'set', key: 'PORT', value: canary, ifVersion: 1 }] },
+        {
+          environmentId: 'e',
+          operations: ['canary', canary].map((value) => ({ op: 'set', key: 'PORT', value, ifVersion: 1 })),
+        },
       ),
       api.auth.login({ email: 'a@example.com', password: quoted }),
       api.auth.exchangeIdentity({ token: canary, workspaceId: 'main' }),
+      api.sync.submitFlowStep(
+        { slug: 'aws-secrets-manager' },
+        { syncConfigId: 'id', step: 'auth', values: { secretAccessKey: canary } },
+      ),
     ]
     for (const { status, reason } of (await Promise.allSettled(calls)) as PromiseRejectedResult[]) {
       expect(status).toBe('rejected')
-      expect(printed(reason)).not.toContain('canary')
+      expect(printed(reason)).not.toMatch(/canary|7d1f/)
     }
+  })
+
+  test('a message of the service cannot move the cursor of a terminal', async () => {
+    const { url } = await startScripted(json(400, { message: 'no\u001b[2J\u009b\r\nsecond' }))
+    await expect(createApi({ url, ...options }).me.read()).rejects.toThrow(/^no \[2J second$/)
   })
 
   test.each([`cof_live_${canary}\nx: y`, `${canary}\u00e9`, `${canary} ${canary}`])(
