@@ -31,6 +31,23 @@ describe.each([
     expect(clock.sleeps).toEqual([7_125, 17_000 - 7_125 + 125])
   })
 
+  test.each(['-5', '0.5', '1e1', '0', 'Thu, 01 Jan 2020 00:00:00 GMT', 'soon'])(
+    'a Retry-After of %s leads to a normal backoff',
+    async (value) => {
+      const { url, requests } = await startScripted(json(503, {}, { 'retry-after': value }))
+      const { api, clock } = open(url)
+      await expect(api.workspace.list()).rejects.toMatchObject({ status: 503 })
+      expect(requests).toHaveLength(6)
+      expect(clock.sleeps).toEqual([125, 250, 500, 1_000, 2_000])
+    },
+  )
+
+  test('a Retry-After of many digits is not waited for', async () => {
+    const { url, requests } = await startScripted(json(429, {}, { 'retry-after': '9'.repeat(20) }))
+    await expect(open(url).api.workspace.list()).rejects.toMatchObject({ status: 429 })
+    expect(requests).toHaveLength(1)
+  })
+
   test('a Retry-After of more than a minute is left to the caller', async () => {
     const { url, requests } = await startScripted(json(429, { message: 'much later' }, { 'retry-after': '61' }))
     await expect(open(url).api.workspace.list()).rejects.toMatchObject({

@@ -9,6 +9,8 @@ const maxBackoffMs = 10_000
 
 /** The connection was never made, so the service has seen nothing of the request. */
 const unsentCodes = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT']
+/** A wrong certificate, or no TLS at all: it would fail again. */
+const tlsCode = /CERT|SIGNATURE|^ERR_(SSL|TLS)_/
 /** The service or a proxy in front of it cannot answer now; a write may have happened anyway. */
 const outageStatuses = [502, 503, 504]
 
@@ -18,10 +20,11 @@ export function delayBefore(attempt: number, request: Request, error: unknown, r
     const isRefused = error.status === 429
     if (!isRefused && !(outageStatuses.includes(error.status) && canRepeat(request))) return undefined
     if (error.retryAfterMs === undefined) return backoff(attempt, random)
-    // Clients that were refused together must not come back together.
-    return error.retryAfterMs > maxWaitMs ? undefined : error.retryAfterMs + random * firstBackoffMs
+    if (error.retryAfterMs > maxWaitMs) return undefined
+    // Clients that were refused together must not come back together, nor at once because of a date in the past.
+    return Math.max(error.retryAfterMs + random * firstBackoffMs, backoff(attempt, random))
   }
-  if (!(error instanceof ConnectionError)) return undefined
+  if (!(error instanceof ConnectionError) || tlsCode.test(error.code)) return undefined
   // A service that hangs would otherwise take many times the time limit.
   if (error.code === 'TIMEOUT' && attempt > 0) return undefined
   return unsentCodes.includes(error.code) || canRepeat(request) ? backoff(attempt, random) : undefined
@@ -44,6 +47,8 @@ const isVersion = (value: unknown) => typeof value === 'number'
 /** Retry-After as milliseconds: seconds, or a date. */
 export function parseRetryAfter(text: string | undefined, now: number): number | undefined {
   if (text === undefined) return undefined
-  const waitMs = /^\d{1,9}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now
+  if (/^\d+$/.test(text)) return Number(text) * 1000
+  // Date.parse takes -5 for a month.
+  const waitMs = text.endsWith('GMT') ? Date.parse(text) - now : Number.NaN
   return Number.isNaN(waitMs) ? undefined : Math.max(0, waitMs)
 }
