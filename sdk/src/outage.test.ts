@@ -83,6 +83,27 @@ test.each([401, 403, 404])(
   },
 )
 
+test('after a refusal nothing is kept that an outage could leave in place', async () => {
+  const { url } = await startScripted(list('1'), json(403, { message: 'refused' }), json(500, { message: 'broken' }))
+  const secrets = await open(url).opened
+  await expect(secrets.refresh()).rejects.toThrow('refused')
+  await expect(secrets.refresh()).rejects.toThrow('broken')
+  expect(() => secrets.get('PORT')).toThrow('refused')
+})
+
+test.each([
+  [0, 1_000],
+  [Number.NaN, 1_000],
+  [-1, 1_000],
+  [2 ** 31, 86_400_000],
+  [Number.POSITIVE_INFINITY, 86_400_000],
+])('an interval of %d ms between two questions becomes %d', async (intervalMs, usedMs) => {
+  const { url } = await startScripted(list('1'), list('2'))
+  const { clock, opened } = open(url)
+  for await (const _ of (await opened).watch({ intervalMs })) break
+  expect(clock.sleeps).toEqual([usedMs])
+})
+
 test.each([
   ['500', json(500, {})],
   ['502 of a proxy', json(502, {})],

@@ -74,7 +74,7 @@ export async function openSecrets(options: SecretsOptions = {}): Promise<Secrets
         loaded = { values: new Map(), etag: undefined, at: before.at }
         throw error
       }
-      if (platform.now() - before.at > staleIfErrorMs) throw error
+      if (refusal || platform.now() - before.at > staleIfErrorMs) throw error
     }
     return compare(before.values, loaded.values)
   })

@@ -2,6 +2,8 @@
 import type { Platform } from './platform.ts'
 
 const defaultIntervalMs = 30_000
+/** A shorter one would flood the service; a timer beyond the longest would overflow and end at once. */
+const [minIntervalMs, maxIntervalMs] = [1_000, 86_400_000]
 
 /** Names only: the values are read with `get`. */
 export type Change = {
@@ -11,7 +13,7 @@ export type Change = {
 }
 
 export type WatchOptions = {
-  /** 30 seconds by default. */
+  /** 30 seconds by default, at least a second and at most a day. */
   readonly intervalMs?: number
   /** Ends the loop without an error. */
   readonly signal?: AbortSignal
@@ -27,10 +29,11 @@ export async function* watchChanges(
   { intervalMs = defaultIntervalMs, signal }: WatchOptions = {},
 ): AsyncGenerator<Change, void, undefined> {
   let seen = first
+  const pauseMs = Math.min(maxIntervalMs, intervalMs > minIntervalMs ? intervalMs : minIntervalMs)
   try {
     while (true) {
       // Instances that were started together must not ask together.
-      await sleep(intervalMs * (0.9 + random() / 5), signal)
+      await sleep(pauseMs * (0.9 + random() / 5), signal)
       const values = await refreshed(signal)
       const change = compare(seen, values)
       seen = values
