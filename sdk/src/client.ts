@@ -4,11 +4,15 @@ import { ApiError, CofferError, ConnectionError, ResponseError, SettingError } f
 import { codeOf, type Platform } from './platform.ts'
 import type { Answer, Request } from './request.ts'
 import { delayBefore, parseRetryAfter } from './retry.ts'
+import { orAborted } from './shared-call.ts'
 import type { TransportResponse } from './transport.ts'
 
 const defaultTimeoutMs = 10_000
 const defaultRetries = 5
+const defaultMaxResponseBytes = 64 * 1024 * 1024
 const maxMessageLength = 1_000
+/** Timers overflow beyond it, and end at once. */
+const maxTimerMs = 2 ** 31 - 1
 
 export type ClientOptions = {
   readonly url: string
@@ -16,6 +20,8 @@ export type ClientOptions = {
   readonly timeoutMs?: number | undefined
   /** Attempts after the first; 5 by default, which is about 4 seconds. A time-out is repeated only once. */
   readonly retries?: number | undefined
+  /** Larger responses are an error; 64 MB by default. */
+  readonly maxResponseBytes?: number | undefined
 }
 
 export type Client = {
@@ -26,12 +32,12 @@ export type Client = {
 
 export function createClient(options: ClientOptions, platform: Platform, credential?: CredentialSource): Client {
   const url = serviceUrl(options.url)
-  const { timeoutMs = defaultTimeoutMs, retries = defaultRetries } = options
+  const { timeoutMs = defaultTimeoutMs, retries = defaultRetries, maxResponseBytes = defaultMaxResponseBytes } = options
 
   async function attempt(request: Request, bearer: string | undefined): Promise<Answer> {
     const { signal, ...own } = request.options ?? {}
     const limitMs = own.timeoutMs ?? timeoutMs
-    const timeout = AbortSignal.timeout(limitMs)
+    const timeout = AbortSignal.timeout(Math.min(limitMs, maxTimerMs))
     const body = request.body === undefined ? undefined : JSON.stringify(request.body)
     const headers = {
       accept: 'application/json',
@@ -47,6 +53,7 @@ export function createClient(options: ClientOptions, platform: Platform, credent
         headers,
         body,
         signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+        maxBytes: maxResponseBytes,
       })
       .catch((error: unknown) => {
         signal?.throwIfAborted()
@@ -65,7 +72,9 @@ export function createClient(options: ClientOptions, platform: Platform, credent
     let isRenewed = false
     for (let tries = 0; ; ) {
       signal?.throwIfAborted()
-      const bearer = request.isPublic ? undefined : await credential?.bearer(signal)
+      // A credential may come from a function or a file that hangs.
+      const source = request.isPublic ? undefined : credential
+      const bearer = source && (await orAborted(source.bearer(signal), signal))
       try {
         const answer = await attempt(request, bearer)
         const { body: _, ...details } = answer

@@ -80,14 +80,16 @@ async function chooseFromEnvironment(context: Context): Promise<CredentialSource
     ACTIONS_ID_TOKEN_REQUEST_URL: githubUrl,
     ACTIONS_ID_TOKEN_REQUEST_TOKEN: githubToken,
     COFFER_ID_TOKEN: idToken,
-    COFFER_ID_TOKEN_FILE: idTokenFile = platform.env.KUBERNETES_SERVICE_HOST && podTokenFile,
+    COFFER_ID_TOKEN_FILE: namedFile,
+    KUBERNETES_SERVICE_HOST: pod,
   } = platform.env
+  const idTokenFile = namedFile || (pod && podTokenFile)
   if (token) return fromToken(context, () => token)
   if (tokenFile) return fromToken(context, () => requireFile(platform, tokenFile))
   if (githubUrl && githubToken)
     return fromIdentity(context, (signal) => requestGithubToken(context, githubUrl, githubToken, signal))
   if (idToken) return fromIdentity(context, () => idToken)
-  if (idTokenFile && (platform.env.COFFER_ID_TOKEN_FILE || (await platform.readFile(idTokenFile)) !== undefined)) {
+  if (idTokenFile && (namedFile || (await platform.readFile(idTokenFile)) !== undefined)) {
     return fromIdentity(context, () => requireFile(platform, idTokenFile))
   }
   const session = await options.findSession?.()

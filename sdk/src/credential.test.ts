@@ -81,6 +81,18 @@ describe('tokens', () => {
     expect([await typeOf(client), await typeOf(client)]).toEqual(['static', 'session'])
   })
 
+  test('a signal reaches a function that hangs, and ends the call', async () => {
+    const controller = new AbortController()
+    let given: AbortSignal | undefined
+    const credential = (signal?: AbortSignal) => {
+      given = signal
+      setImmediate(() => controller.abort('enough'))
+      return new Promise<string>(() => undefined)
+    }
+    await expect(open({}, { credential }).api.me.read({ signal: controller.signal })).rejects.toBe('enough')
+    expect(given).toBe(controller.signal)
+  })
+
   test('null sends no credential', async () => {
     await expect(open({}, { credential: null }).api.me.read()).rejects.toMatchObject({ status: 401 })
   })
@@ -147,6 +159,21 @@ describe('the exchange for a JWT', () => {
     expect(await client.api.workspace.list()).toEqual(['Bearer jwt'])
     client.advance(30_000)
     await expect(client.api.workspace.list()).rejects.toMatchObject({ status: 503 })
+  })
+
+  test('no call waits for a renewal while the old JWT is valid', async () => {
+    let exchanges = 0
+    const { url } = await startScripted((response, request) => {
+      // The second exchange hangs.
+      if (request.url !== exchangePath) json(200, [request.headers.authorization])(response, request, '')
+      else if (exchanges++ === 0) json(200, { accessToken: 'jwt', expiresIn: 900 })(response, request, '')
+    })
+    const client = open({ COFFER_TOKEN: 'cof_live_x' }, { url, exchange: true, retries: 0, timeoutMs: 500 })
+    await client.api.workspace.list()
+    client.advance(14 * 60_000)
+    const signal = AbortSignal.timeout(400)
+    expect(await client.api.workspace.list({ signal })).toEqual(['Bearer jwt'])
+    expect(exchanges).toBe(2)
   })
 
   test('a caller that aborts does not end the exchange for the others', async () => {
@@ -222,7 +249,7 @@ describe('identities of platforms', () => {
     await createIdentity(running.service, running.session, { issuer: issuer.url, subject: 'system:serviceaccount:c:d' })
     const podToken = await issuer.sign({ sub: 'system:serviceaccount:c:d' })
     const readFile = async (path: string) => (path === '/var/run/coffer/token' ? podToken : undefined)
-    const env = { KUBERNETES_SERVICE_HOST: '10.0.0.1' }
+    const env = { KUBERNETES_SERVICE_HOST: '10.0.0.1', COFFER_ID_TOKEN_FILE: '' }
     expect(await typeOf(open(env, { platform: { readFile } }))).toBe('oidc')
     const elsewhere = open(env, { platform: { readFile: async () => undefined } })
     await expect(elsewhere.api.me.read()).rejects.toThrow('There is no credential')

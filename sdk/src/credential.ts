@@ -16,8 +16,8 @@ export type CredentialSource = {
 type Jwt = { readonly token: string; readonly endsAt: number; readonly renewAt: number }
 
 /** A token or session that is sent with every request. It is asked for each time, so that it may change. */
-export function createTokenSource(readToken: () => string | Promise<string>): CredentialSource {
-  return { bearer: async () => checkedToken(await readToken()), drop: () => false }
+export function createTokenSource(readToken: (signal?: AbortSignal) => string | Promise<string>): CredentialSource {
+  return { bearer: async (signal) => checkedToken(await readToken(signal)), drop: () => false }
 }
 
 /** A source that is chosen with the first request. A failed choice is made again. */
@@ -63,14 +63,10 @@ export function createJwtSource(
   return {
     async bearer(signal) {
       if (jwt && now() < jwt.renewAt) return jwt.token
-      try {
-        return (await renew(signal)).token
-      } catch (error) {
-        signal?.throwIfAborted()
-        // The service may be back before the last minute is over.
-        if (jwt && now() < jwt.endsAt) return jwt.token
-        throw error
-      }
+      if (!jwt || now() >= jwt.endsAt) return (await renew(signal)).token
+      // Nobody waits for the renewal while the old one is valid. If it fails, the next request tries again.
+      renew(undefined).catch(() => undefined)
+      return jwt.token
     },
     drop(bearer) {
       if (jwt?.token === bearer) jwt = undefined

@@ -39,7 +39,7 @@ type Http = {
     url: string,
     options: HttpOptions,
     listener: (response: IncomingMessage) => void,
-  ): Emitter & { end(body?: string): unknown }
+  ): Emitter & { end(body?: string): unknown; destroy(): unknown }
 }
 type Host = {
   readonly process?: { readonly env?: Environment; getBuiltinModule?(name: string): unknown }

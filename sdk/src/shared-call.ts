@@ -34,7 +34,8 @@ export function createSharedCall<Result>(
   }
 }
 
-function orAborted<Result>(result: Promise<Result>, signal: AbortSignal | undefined): Promise<Result> {
+/** Rejects when the signal aborts, although the result may still come. */
+export function orAborted<Result>(result: Promise<Result>, signal: AbortSignal | undefined): Promise<Result> {
   if (!signal) return result
   return new Promise((resolve, reject) => {
     const stop = () => reject(signal.reason)
