@@ -52,6 +52,10 @@ test('npm installs it without dependencies, the compiler knows its types, and it
   run('npm', 'install', '--offline', '--silent', './coffer-sdk-0.1.0.tgz')
   expect(await readdir(join(consumer, 'node_modules'))).toEqual(['.package-lock.json', '@coffer'])
   run(compiler)
+  run(compiler, '--noEmit', '--module', 'preserve', '--moduleResolution', 'bundler')
+  // A program for Node alone does not have the types of a browser.
+  const nodeTypes = join(import.meta.dirname, '../../node_modules/@types')
+  run(compiler, '--noEmit', '--lib', 'es2023', '--types', 'node', '--typeRoots', nodeTypes)
   const { out, err } = await startNode([join(consumer, 'application.js')], service.env).ended
   expect(err).toBe('')
   expect(JSON.parse(out)).toEqual([5432, 'PORT', true, true, 'function'])
