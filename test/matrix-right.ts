@@ -31,6 +31,7 @@ const updatesSecrets = { role: 'member', writes: true, within: true } as const
 const setsUpSyncs = { role: 'admin', writes: true, within: true, personOnly: true } as const
 
 export const rights: Record<EndpointName, Right> = {
+  readAuthState: 'public',
   exchangeToken: 'an API token',
   register: 'public',
   login: 'public',

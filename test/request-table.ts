@@ -28,6 +28,7 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
       return one(token, `${ws}/tokens/${id}${end}`, { token, ...(body && { body }) })
     })
   return {
+    readAuthState: [one('state', '/v1/auth/state')],
     exchangeToken: [one('exchange', '/v1/auth/exchange')],
     register: [
       one('closed', '/v1/auth/register', { body: newAccount, status: 403 }),

@@ -1,5 +1,5 @@
 import { type Endpoint, maxPublicBodyBytes } from './endpoint.ts'
-import { closed, Email, Id, line, Name, Nothing, Password, Slug, Success } from './field.ts'
+import { closed, Email, Id, line, Name, Nothing, Password, Slug, Success, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 export const AccessToken = Type.Object({
@@ -39,7 +39,29 @@ export const Login = Type.Object(
 )
 export type Login = Static<typeof Login>
 
+export const AuthState = Type.Object({
+  /** True until the first account exists. */
+  needsSetup: Type.Boolean(),
+  /** True if this client needs the setup code to create the first account. */
+  needsSetupCode: Type.Boolean(),
+  signup: words('invite', 'open'),
+  passwordLogin: Type.Boolean(),
+  providers: Type.Array(Type.Object({ id: Type.String(), name: Type.String() })),
+  version: Type.String(),
+})
+export type AuthState = Static<typeof AuthState>
+
 export const authEndpoints = {
+  readAuthState: {
+    method: 'GET',
+    path: '/v1/auth/state',
+    area: 'auth',
+    summary: 'How to sign in here, and whether the first account is still missing',
+    permission: 'public',
+    status: 200,
+    response: AuthState,
+    errors: [],
+  },
   exchangeToken: {
     method: 'POST',
     path: '/v1/auth/exchange',

@@ -36,6 +36,7 @@ import { findStore, makeStore, type OpenStore } from './open-store.ts'
 import { createOutbound } from './outbound.ts'
 import type { OpenMode } from './store/engine/sqlite-connection.ts'
 import { createStore, type Store } from './store/store.ts'
+import { readVersion } from './version.ts'
 
 export type App = {
   readonly services: Services
@@ -182,7 +183,7 @@ async function assemble(
     mail: openMail(config, log),
     syncStats: createSyncStats(),
   }
-  const own = { setupCode: createSetupCode(config), slots: createSlots() }
+  const own = { version: readVersion(), setupCode: createSetupCode(config), slots: createSlots() }
   return { config, engine, store, keys, ...memories, ...outside, ...own, now, log }
 }
 

@@ -1,8 +1,6 @@
 /** The commands of the server's command line. */
-import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { flushCompileCache } from 'node:module'
-import { join } from 'node:path'
 import { type App, createApp } from './app.ts'
 import { type Config, ConfigError, readConfig } from './config.ts'
 import { codeOf } from './error-code.ts'
@@ -15,6 +13,7 @@ import { archiveAudit, verifyArchives } from './operator/audit.ts'
 import { runDoctor } from './operator/doctor.ts'
 import { rotateEnvironment, rotateRoot, rotateWorkspace, showKeys } from './operator/keys.ts'
 import { settings } from './setting.ts'
+import { readVersion } from './version.ts'
 
 const stopWithinMs = 10_000
 const farewellMs = 1_500
@@ -73,13 +72,6 @@ export async function runCommand(args: readonly string[], env: Record<string, st
     process.stderr.write(`${explain(error, command === 'serve')}\n`)
     return 1
   }
-}
-
-function readVersion(): string {
-  const { version }: { version: string } = JSON.parse(
-    readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'),
-  )
-  return version
 }
 
 function print(text: string): number {

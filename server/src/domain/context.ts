@@ -26,6 +26,8 @@ import type { SyncStats } from './sync/stat.ts'
 
 export type Services = {
   readonly config: Config
+  /** Version of the server. */
+  readonly version: string
   readonly setupCode: SetupCode
   readonly engine: Engine
   readonly store: Store

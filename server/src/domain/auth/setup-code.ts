@@ -18,14 +18,14 @@ export function createSetupCode(config: Config): SetupCode {
   return { value: setupCode ?? newSetupCode(), isChosen: setupCode !== undefined, isLocal }
 }
 
+type Request = { readonly isDirect?: boolean }
+
 /** The code may be omitted only if neither the settings nor the request suggest a remote client. */
-export function requireSetupCode(
-  { value, isChosen, isLocal }: SetupCode,
-  request: { readonly isDirect?: boolean },
-  given: string | undefined,
-): void {
-  if (!isChosen && isLocal && request.isDirect) return
-  if (isEqual(value, given ?? '')) return
+export const needsSetupCode = ({ isChosen, isLocal }: SetupCode, { isDirect }: Request): boolean =>
+  isChosen || !isLocal || !isDirect
+
+export function requireSetupCode(code: SetupCode, request: Request, given: string | undefined): void {
+  if (!needsSetupCode(code, request) || isEqual(code.value, given ?? '')) return
   throw new Failure(
     'forbidden',
     'setupCode: the first account needs the code in COFFER_SETUP_CODE or, if that is not set, the one in the startup log.',

@@ -4,6 +4,7 @@ import { exchangeToken } from '../../../domain/auth/exchange.ts'
 import { login } from '../../../domain/auth/login.ts'
 import { logout } from '../../../domain/auth/logout.ts'
 import { register } from '../../../domain/auth/register.ts'
+import { readAuthState } from '../../../domain/auth/state.ts'
 import type { Context } from '../../../domain/context.ts'
 import { sessionMaxMs } from '../../../domain/credential/credential.ts'
 import { secondMs } from '../../../domain/time.ts'
@@ -12,6 +13,7 @@ import { sessionCookie } from '../../request/credential-header.ts'
 import type { Routes } from '../../route.ts'
 
 export const authRoutes: Routes = (serve) => {
+  serve(authEndpoints.readAuthState, ({ ctx }) => readAuthState(ctx))
   serve(authEndpoints.exchangeToken, ({ ctx }) => exchangeToken(ctx))
   serve(authEndpoints.register, async ({ ctx, body }, reply) => signIn(ctx, reply, await register(ctx, body)))
   serve(authEndpoints.login, async ({ ctx, body }, reply) => signIn(ctx, reply, await login(ctx, body)))
