@@ -17,7 +17,7 @@ type FullQueue = {
 
 /** Acquires every slot of every pool. */
 async function fillSlots({ slots }: Services): Promise<{ held: Slot[]; countWaiting(): number }> {
-  const pools = [slots.largeRead, slots.largeWrite, slots.password, slots.sharePassword, slots.shareLookUp]
+  const pools = [slots.largeRead, slots.largeWrite, slots.password, slots.sharePassword, slots.tokenLookUp]
   const held: Slot[] = []
   for (const pool of pools) {
     for (let party = 0; ; party++) {

@@ -66,6 +66,7 @@ export const rights: Record<EndpointName, Right> = {
   updateMember: { role: 'admin', writes: true, whole: true },
   removeMember: { role: 'admin', writes: true, whole: true },
   resendInvite: { role: 'admin', writes: true, whole: true },
+  lookUpInvite: 'public',
   acceptInvite: 'a session',
   declineInvite: 'a session',
   listTeams: { role: 'member' },

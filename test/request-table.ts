@@ -118,6 +118,11 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
       one('an accepted one', `${ws}/rbac/${heirId}/resend`, { status: 409 }),
       one('absent', `${ws}/rbac/${absentId}/resend`, { into: absentId }),
     ],
+    lookUpInvite: [
+      one('an invite', '/v1/workspace/invite/lookup', { body: { token: invite.token }, isQuestion: true }),
+      one('malformed', '/v1/workspace/invite/lookup', { body: { token: 'made-up' }, status: 404 }),
+      one('never issued', '/v1/workspace/invite/lookup', { body: { token: createBearer(invitePrefix) }, status: 404 }),
+    ],
     acceptInvite: inviteAsks('accept', invite.token),
     declineInvite: inviteAsks('decline', invite.token),
     listTeams: [one('list', `${ws}/team`)],

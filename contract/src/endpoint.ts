@@ -69,6 +69,8 @@ export type Endpoint = {
   readonly isCached?: true
   /** Accepts If-Match, and responds with 412 if the ETag no longer matches the secret. */
   readonly isConditional?: true
+  /** Finds a record by a token that the caller may have guessed: has a rate limit of its own beside the general one. */
+  readonly looksUpToken?: true
   /** Set if the limit is lower than the general one. */
   readonly maxBodyBytes?: number
   /**

@@ -1,4 +1,4 @@
-import type { Endpoint } from './endpoint.ts'
+import { type Endpoint, maxPublicBodyBytes } from './endpoint.ts'
 import {
   closed,
   Email,
@@ -31,6 +31,17 @@ export type IssuedInvite = Static<typeof IssuedInvite>
 
 export const InviteToken = Type.Object({ token: line(200) }, closed)
 export type InviteToken = Static<typeof InviteToken>
+/** A text of any form: one that can be no token is answered like an unknown one. */
+export const InviteLookup = Type.Object({ token: Type.String({ maxLength: maxPublicBodyBytes }) }, closed)
+export type InviteLookup = Static<typeof InviteLookup>
+/** Nothing in it depends on whether the address has an account. */
+export const FoundInvite = Type.Object({
+  workspace: Type.Object({ name: Type.String(), slug: Slug }),
+  email: Type.String(),
+  role: Role,
+  expiresAt: Timestamp,
+})
+export type FoundInvite = Static<typeof FoundInvite>
 export const InviteAccepted = Type.Object({ slug: Slug })
 export type InviteAccepted = Static<typeof InviteAccepted>
 
@@ -59,6 +70,19 @@ export const inviteEndpoints = {
     status: 200,
     response: IssuedInvite,
     errors: [403, 404, 409],
+  },
+  lookUpInvite: {
+    method: 'POST',
+    path: '/v1/workspace/invite/lookup',
+    area: 'member',
+    summary: 'Show what an invite offers, to anybody who has its token',
+    permission: 'public',
+    looksUpToken: true,
+    body: InviteLookup,
+    maxBodyBytes: maxPublicBodyBytes,
+    status: 200,
+    response: FoundInvite,
+    errors: [404],
   },
   acceptInvite: {
     method: 'POST',

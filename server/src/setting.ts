@@ -47,7 +47,7 @@ export const settings: readonly Setting[] = [
   {
     name: 'COFFER_SHARE_RATE_LIMIT',
     default: '60',
-    meaning: 'requests for shares per minute per client address; 0 disables the limit',
+    meaning: 'look-ups of shares and invites per minute per client address; 0 disables the limit',
   },
   {
     name: 'COFFER_TOKEN_PREFIX',

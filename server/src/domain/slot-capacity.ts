@@ -11,8 +11,8 @@ export function createSlots() {
     largeWrite: createSlotPool({ running: 1, waiting: 16 }),
     /** Two argon2 hashes take 92 MiB and two threads. */
     password: createSlotPool({ running: 2, waiting: 64 }),
-    /** Keeps most store connections free for other requests while someone guesses share links. */
-    shareLookUp: createSlotPool({ running: 4, waiting: 512 }),
+    /** Keeps most store connections free for other requests while someone guesses the tokens of shares and invites. */
+    tokenLookUp: createSlotPool({ running: 4, waiting: 512 }),
     /** Leaves half of the password hashing capacity to logins. */
     sharePassword: createSlotPool({ running: 1, waiting: 128 }),
     /** Logins to one email address run one at a time, because an attempt is counted before its outcome is known. */

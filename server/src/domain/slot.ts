@@ -101,8 +101,8 @@ export const inPasswordSlot = <Result>(ctx: Context, work: (slot: Slot) => Promi
 export const inSharePasswordSlot = <Result>(ctx: Context, work: () => Promise<Result>): Promise<Result> =>
   inSlot(ctx, () => ctx.slots.sharePassword.acquire(strangerParties(ctx)), work)
 
-export const inShareLookUpSlot = <Result>(ctx: Context, work: () => Promise<Result>): Promise<Result> =>
-  inSlot(ctx, () => ctx.slots.shareLookUp.acquire(strangerParties(ctx)), work)
+export const inTokenLookUpSlot = <Result>(ctx: Context, work: () => Promise<Result>): Promise<Result> =>
+  inSlot(ctx, () => ctx.slots.tokenLookUp.acquire(strangerParties(ctx)), work)
 
 export const inLoginSlot = <Result>(ctx: Context, email: string, work: () => Promise<Result>): Promise<Result> =>
   inSlot(ctx, () => ctx.slots.login(email, strangerParties(ctx)), work)

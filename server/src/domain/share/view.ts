@@ -12,7 +12,7 @@ import type { LockedShare, ShareRecord } from '../../store/share/share.ts'
 import { isStillShared } from '../access/access.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
-import { inPasswordSlot, inShareLookUpSlot, inSharePasswordSlot } from '../slot.ts'
+import { inPasswordSlot, inSharePasswordSlot, inTokenLookUpSlot } from '../slot.ts'
 import { iso, secondMs } from '../time.ts'
 import { inQuietTransaction, inTransaction } from '../transaction.ts'
 import { entity } from './share.ts'
@@ -49,7 +49,7 @@ export async function openShare(ctx: Context, { token }: ShareTokenPath, key: Sh
 /** Finds a share that has not ended, or that is kept for readers who may have lost their response. */
 async function findShare(ctx: Context, token: string): Promise<LockedShare | undefined> {
   const share = await ctx.keys.lookTwice('share', () =>
-    inShareLookUpSlot(ctx, () => ctx.store.shares.findByToken(token)),
+    inTokenLookUpSlot(ctx, () => ctx.store.shares.findByToken(token)),
   )
   if (!share) return undefined
   const at = ctx.now()

@@ -3,7 +3,14 @@
  * only. A second token is only mailed: the inviter never sees it, so using it proves access to the mailbox.
  */
 import type { IdPath, WorkspacePath } from '@coffer/contract/field'
-import type { InviteAccepted, InviteToken, IssuedInvite, NewInvite } from '@coffer/contract/invite'
+import type {
+  FoundInvite,
+  InviteAccepted,
+  InviteLookup,
+  InviteToken,
+  IssuedInvite,
+  NewInvite,
+} from '@coffer/contract/invite'
 import { newId } from '../../crypto/id.ts'
 import { bearerKind, createBearer, hashBearer, invitePrefix } from '../../crypto/token.ts'
 import { Failure } from '../../failure.ts'
@@ -18,6 +25,7 @@ import { personEntity, requireAccount } from '../account/person.ts'
 import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
+import { inTokenLookUpSlot } from '../slot.ts'
 import { dayMs, iso } from '../time.ts'
 import { announce, inQuietTransaction, inTransaction } from '../transaction.ts'
 import { inviteMail } from './invite-mail.ts'
@@ -76,6 +84,18 @@ export async function resendInvite(ctx: Context, path: IdPath): Promise<IssuedIn
     return next
   })
   return deliver(ctx, workspace.name, renewed, tokens)
+}
+
+/** For the page behind an invite link. Every reason to refuse is the same 404. */
+export async function lookUpInvite(ctx: Context, { token }: InviteLookup): Promise<FoundInvite> {
+  const found = await inTokenLookUpSlot(ctx, async () => {
+    const invite = await findOpenInvite(ctx, token)
+    return invite && { invite, workspace: await ctx.store.workspaces.find(invite.workspaceId) }
+  })
+  if (!found?.workspace) throw new Failure('notFound')
+  const { name, slug } = found.workspace
+  const { email, role, expiresAt } = found.invite
+  return { workspace: { name, slug }, email, role, expiresAt: iso(expiresAt) }
 }
 
 export async function acceptInvite(ctx: Context, body: InviteToken): Promise<InviteAccepted> {

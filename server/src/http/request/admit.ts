@@ -57,7 +57,7 @@ export function createAdmission(parts: AdmissionParts) {
       if (!endpoint || endpoint.permission === 'public') {
         const context = contextFor(parts, anonymous, exchange, ip)
         exchange.ctx = { ...context, request: { ...context.request, isDirect: isDirect(exchange) } }
-        return endpoint?.area === 'secret-share' ? admitReader(hit) : undefined
+        return endpoint?.looksUpToken ? admitLookUp(hit) : undefined
       }
       const waiting = follower.ensureFresh()
       const known = waiting ? undefined : recognise(exchange, ip)
@@ -68,11 +68,8 @@ export function createAdmission(parts: AdmissionParts) {
       return authenticate(hit, endpoint, waiting)
     }
 
-    /**
-     * Shares have a rate limit of their own against guessing. They are also served from memory, which must be fresh
-     * first.
-     */
-    async function admitReader(globalHit: Hit): Promise<void> {
+    /** A rate limit of its own against guessing. Shares are also served from memory, which must be fresh first. */
+    async function admitLookUp(globalHit: Hit): Promise<void> {
       const hit = await parts.shareLimiter.hit(exchange.network)
       showLimit(exchange, nearerToExhaustion(hit, globalHit))
       if (hit.exceeded) throw rateLimited(hit)
