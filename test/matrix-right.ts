@@ -91,7 +91,7 @@ export const rights: Record<EndpointName, Right> = {
   deleteSecret: updatesSecrets,
   listTrash: { role: 'member' },
   restoreSecret: writesSecrets,
-  writeBatch: writesSecrets,
+  writeBatch: updatesSecrets,
   importSecrets: writesSecrets,
   exportSecrets: { role: 'member' },
   putReminder: writesSecrets,

@@ -26,6 +26,9 @@ export function secretAsks(world: World): SecretAsks {
   const on = projects.right
   const value = 'fresh'
   const set = { op: 'set', key: 'FRESH', value }
+  const inSibling = { ...set, environmentId: sibling }
+  const remove = { op: 'delete', key: 'SHARED' }
+  const personal = { op: 'set', key: 'SHARED', value, isPersonal: true }
   const write = (what: string, path: string, body: Ask['body'] = {}, more: Partial<Ask> = {}) =>
     one(what, path, { on, body, ...more })
   const row = (environmentId: string, isPersonal = false) => ({ environmentId, value, isPersonal })
@@ -144,17 +147,69 @@ export function secretAsks(world: World): SecretAsks {
       one('not in the trash', `${list}/${shared}/restore`, { on, whole: on, into: absentId }),
     ],
     writeBatch: [
-      write('set', `${list}/batch`, { environmentId: right, operations: [set] }, { into: right }),
-      write('delete', `${list}/batch`, { environmentId: right, operations: [{ op: 'delete', key: 'SHARED' }] }),
-      write('of a sibling', `${list}/batch`, { environmentId: sibling, operations: [set] }, { into: sibling }),
-      write('misplaced', `${list}/batch`, { environmentId: wrong, operations: [set] }, { into: absentId }),
+      write('set', `${list}/batch`, { environmentId: right, operations: [set] }, { needs, into: right }),
+      write('delete', `${list}/batch`, { environmentId: right, operations: [remove] }, { needs, into: right }),
+      write('of a sibling', `${list}/batch`, { environmentId: sibling, operations: [set] }, { needs, into: sibling }),
+      write('misplaced', `${list}/batch`, { environmentId: wrong, operations: [set] }, { needs, into: absentId }),
+      write(
+        'in one and a sibling',
+        `${list}/batch`,
+        { environmentId: right, operations: [set, inSibling] },
+        {
+          needs,
+          into: sibling,
+        },
+      ),
+      write('in a sibling alone', `${list}/batch`, { operations: [inSibling] }, { needs, into: sibling }),
+      write(
+        'one of them misplaced',
+        `${list}/batch`,
+        {
+          environmentId: right,
+          operations: [set, { ...set, environmentId: wrong }],
+        },
+        { needs, into: absentId },
+      ),
+      write(
+        'personal',
+        `${list}/batch`,
+        { environmentId: right, operations: [personal] },
+        {
+          isPersonal: true,
+          into: right,
+        },
+      ),
+      write(
+        'personal where overrides are off',
+        `${list}/batch`,
+        {
+          environmentId: right,
+          operations: [{ ...personal, environmentId: sibling }],
+        },
+        { isPersonal: true, into: sibling, status: 400 },
+      ),
+      write(
+        'shared and personal',
+        `${list}/batch`,
+        { environmentId: right, operations: [set, personal] },
+        {
+          needs,
+          isPersonal: true,
+          into: right,
+        },
+      ),
       write(
         'rename',
         `${list}/batch`,
         { environmentId: right, operations: [set, { op: 'rename', key: 'SHARED', to: 'RENAMED' }] },
-        { whole: on },
+        { needs, whole: on },
       ),
-      write('dry run', `${list}/batch`, { environmentId: right, operations: [set], dryRun: true }, { into: right }),
+      write(
+        'dry run',
+        `${list}/batch`,
+        { environmentId: right, operations: [set], dryRun: true },
+        { needs, into: right },
+      ),
     ],
     importSecrets: [
       write('of one', `${list}/import`, file(right), { into: right }),

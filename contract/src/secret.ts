@@ -106,6 +106,8 @@ export const WriteResult = Type.Object({
   status: words('created', 'updated', 'skipped', 'unchanged', 'deleted', 'renamed'),
   id: Id,
   version: Type.Integer(),
+  /** Present for a personal value. */
+  isPersonal: Type.Optional(Type.Boolean()),
 })
 export type WriteResult = Static<typeof WriteResult>
 export const WriteResults = Type.Object({ ...Success.properties, results: Type.Array(WriteResult) })
@@ -178,9 +180,12 @@ export const TrashedSecret = Type.Object({
 export type TrashedSecret = Static<typeof TrashedSecret>
 
 const IfVersion = Type.Optional(Type.Integer({ minimum: 0 }))
+/** The environment of one operation; absent, it is that of the batch. */
+const ownEnvironment = { environmentId: Type.Optional(EnvironmentKey) }
+const written = { ...ownEnvironment, isPersonal: Type.Optional(Type.Boolean()), ifVersion: IfVersion }
 export const SecretBatch = Type.Object(
   {
-    environmentId: EnvironmentKey,
+    ...ownEnvironment,
     message: Type.Optional(Message),
     dryRun: Type.Optional(Type.Boolean()),
     operations: Type.Array(
@@ -192,12 +197,12 @@ export const SecretBatch = Type.Object(
             key: SecretName,
             value: SecretValue,
             note: Type.Optional(Note),
-            ifVersion: IfVersion,
+            ...written,
           },
           closed,
         ),
-        Type.Object({ op: Type.Literal('rename'), key: SecretName, to: SecretName }, closed),
-        Type.Object({ op: Type.Literal('delete'), key: SecretName, ifVersion: IfVersion }, closed),
+        Type.Object({ op: Type.Literal('rename'), key: SecretName, to: SecretName, ...ownEnvironment }, closed),
+        Type.Object({ op: Type.Literal('delete'), key: SecretName, ...written }, closed),
       ),
       { minItems: 1, maxItems: maxSecretsPerRequest },
     ),
@@ -207,6 +212,12 @@ export const SecretBatch = Type.Object(
 export type SecretBatch = Static<typeof SecretBatch>
 export const RevisionResults = Type.Object({ ...WriteResults.properties, revision: Type.Integer() })
 export type RevisionResults = Static<typeof RevisionResults>
+/** `revision` is that of the batch's own environment or, if it names none, of the first operation's. */
+export const BatchResults = Type.Object({
+  ...RevisionResults.properties,
+  revisions: Type.Array(Type.Object({ environmentId: Id, revision: Type.Integer() })),
+})
+export type BatchResults = Static<typeof BatchResults>
 
 /** Paths of the secrets of a project, and of one secret. */
 export const secretsPath = '/v1/workspace/:ws/project/:prj/secret'
@@ -328,12 +339,12 @@ export const secretEndpoints = {
     method: 'POST',
     path: `${secretsPath}/batch`,
     area: 'secret',
-    summary: 'Set, rename and delete secrets in one environment, as one revision',
-    permission: 'secret:write',
+    summary: 'Set, rename and delete secrets, as one revision of each environment',
+    permission: 'secret:update',
     params: ProjectPath,
     body: SecretBatch,
     status: 200,
-    response: RevisionResults,
+    response: BatchResults,
     errors: [403, 404, 409, 412],
   },
 } as const satisfies Record<string, Endpoint>

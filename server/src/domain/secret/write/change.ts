@@ -1,8 +1,8 @@
 /** Creating, updating, batch-writing and deleting secrets. */
 import type { ProjectPath } from '@coffer/contract/field'
 import type {
+  BatchResults,
   NewSecrets,
-  RevisionResults,
   SecretBatch,
   SecretChange,
   SecretDeletion,
@@ -15,9 +15,10 @@ import { maxSecretsPerRequest } from '@coffer/contract/secret'
 import { invalid } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import { type ProjectAccess, requireProject } from '../../access/access.ts'
+import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../../context.ts'
 import { recordSecret } from '../audit-record.ts'
-import { findNamed, requireReached } from '../choose-environment.ts'
+import { findNamed, requireNamed, requireReached } from '../choose-environment.ts'
 import { requireSecret } from '../find.ts'
 import { refuseReserved } from '../name.ts'
 import { requireDeveloper, requirePerson, requireWholeProject, requireWriter } from '../right.ts'
@@ -26,7 +27,7 @@ import { type CompareContext, inSecretTransaction } from './compare.ts'
 import { requireMatch } from './match.ts'
 import { type Edit, listKeys } from './plan.ts'
 import { refuseRenamedCycles, renameSecrets } from './rename.ts'
-import { createRevisions, writeRevision } from './revision.ts'
+import { createRevisions, listRevisions } from './revision.ts'
 import { changedFields, withoutEchoes } from './stale-echo.ts'
 import { purgeSecret, trashSecret } from './trash.ts'
 import { upsert, writeValues } from './write.ts'
@@ -99,33 +100,71 @@ async function updateFields(ctx: WriteContext, access: ProjectAccess, secret: Se
   await announceEverywhere(ctx, access)
 }
 
-export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBatch): Promise<RevisionResults> {
-  const access = await requireProject(ctx, path, 'secret:write')
-  const environment = requireReached(access, body.environmentId)
-  refuseDuplicates(body.operations.map(({ key }) => key))
-  const renames = body.operations.flatMap((operation) => (operation.op === 'rename' ? [operation] : []))
+export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBatch): Promise<BatchResults> {
+  const access = await requireProject(ctx, path, 'secret:update')
+  requireWriter(ctx, access, body.operations.map(isPersonalOperation))
+  const operations = placeOperations(access, body)
+  const [first] = operations
+  if (!first) throw invalid('operations', 'must not be empty.')
+  const own = body.environmentId === undefined ? first.environment : requireReached(access, body.environmentId)
+  refuseRepeated(operations)
+  const renames = operations.flatMap((operation) => (operation.op === 'rename' ? [operation] : []))
   if (renames.length > 0) requireWholeProject(access, 'rename a secret')
   for (const { to } of renames) refuseReserved('to', to)
   refuseOvertaken(body)
-  const edits = body.operations.flatMap((operation): Edit[] => {
+  const edits = operations.flatMap((operation): Edit[] => {
     if (operation.op === 'rename') return []
-    const { key, ifVersion } = operation
-    if (operation.op === 'delete') return [{ key, environment, value: null, ifVersion }]
-    return [{ key, environment, value: operation.value, note: operation.note, ifVersion }]
+    const { key, environment, isPersonal = false, ifVersion } = operation
+    if (operation.op === 'delete') return [{ key, environment, value: null, isPersonal, ifVersion }]
+    return [{ key, environment, value: operation.value, note: operation.note, isPersonal, ifVersion }]
   })
-  return writeRevision(ctx, access, environment, body.dryRun, async (ctx) => {
-    const keys = body.operations.map(({ key }) => key)
-    ctx.compared.push({ environments: [environment], keys })
-    const results: WriteResult[] = []
+  const work = async (ctx: CompareContext): Promise<BatchResults> => {
+    const environments = [...new Set([own, ...operations.map(({ environment }) => environment)])]
+    ctx.compared.push({ environments, keys: operations.map(({ key }) => key) })
     const options = upsert(ctx, access, body.message)
     const renamed = await renameSecrets(ctx, access, renames, options)
-    for (const { secret, to } of renamed) {
-      results.push({ key: to, environmentId: environment.id, status: 'renamed', id: secret.id, version: 0 })
-    }
+    const results = renamed.map(({ secret, to }, index): WriteResult => {
+      const environmentId = renames[index]?.environment.id ?? own.id
+      return { key: to, environmentId, status: 'renamed', id: secret.id, version: 0 }
+    })
     results.push(...(await writeValues(ctx, access, edits, options)))
     await refuseRenamedCycles(ctx, access, new Map(renamed.map(({ secret, to }) => [secret.id, to])))
-    return results
+    const touched = [...new Set([...environments.map(({ id }) => id), ...options.revisions.environmentIds()])]
+    const revisions = await listRevisions(ctx, access, touched, options.revisions)
+    return { success: true, results, revision: revisions[0]?.revision ?? 0, revisions }
+  }
+  return inSecretTransaction(ctx, access, work, body.dryRun)
+}
+
+type Operation = SecretBatch['operations'][number]
+type PlacedOperation = Operation & { readonly environment: SnapshotEnvironment }
+
+const isPersonalOperation = (operation: Operation) => ({
+  isPersonal: operation.op !== 'rename' && operation.isPersonal === true,
+})
+
+/** Finds the environment of each operation: its own or, if it names none, that of the batch. */
+function placeOperations(access: ProjectAccess, { environmentId, operations }: SecretBatch): PlacedOperation[] {
+  const found = new Map<string, SnapshotEnvironment>()
+  return operations.map((operation) => {
+    const idOrName = operation.environmentId ?? environmentId
+    const environment = found.get(idOrName ?? '') ?? requireNamed(access, idOrName)
+    if (idOrName !== undefined) found.set(idOrName, environment)
+    return { ...operation, environment }
   })
+}
+
+/** A value may be written once, and a secret renamed in the batch may not be written under its old name. */
+function refuseRepeated(operations: readonly PlacedOperation[]): void {
+  const renamed = new Set(operations.flatMap(({ op, key }) => (op === 'rename' ? [key] : [])))
+  const seen = new Set<string>()
+  const twice = operations.filter((operation) => {
+    const { key, environment } = operation
+    if (operation.op === 'rename') return seen.size === seen.add(key).size
+    const { isPersonal = false } = operation
+    return renamed.has(key) || seen.size === seen.add(`${key} ${environment.id} ${isPersonal}`).size
+  })
+  if (twice.length > 0) throw invalid('key', `given more than once: ${listKeys(twice.map(({ key }) => key))}.`)
 }
 
 export async function deleteSecret(

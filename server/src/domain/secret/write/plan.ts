@@ -74,7 +74,13 @@ export function planEdits(
     const exists = current?.isThere ?? false
     const version = current?.version ?? 0
     refuseStale(edit, current)
-    const result = { key: edit.key, environmentId: edit.environment.id, id: secret.id }
+    const isPersonal = edit.isPersonal === true
+    const result = {
+      key: edit.key,
+      environmentId: edit.environment.id,
+      id: secret.id,
+      ...(isPersonal && { isPersonal }),
+    }
     const change = (status: Planned['status']) => {
       const authors = ownerId === '' ? authorsOf(ctx, access, edit) : ''
       plan.planned.push({ edit, secret, ownerId, status, version: version + 1, authors })

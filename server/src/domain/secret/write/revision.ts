@@ -10,6 +10,8 @@ export type Revisions = {
   readonly at: number
   take(environmentId: string, counted: number): Promise<number>
   of(environmentId: string): number
+  /** The environments that have a revision of this request. */
+  environmentIds(): Iterable<string>
   /** Stores a revision number that `takeRevisions` has reserved for this request. */
   set(environmentId: string, revision: number): void
 }
@@ -28,6 +30,7 @@ export function createRevisions(ctx: WriteContext, access: ProjectAccess): Revis
       return revision
     },
     of: (environmentId) => taken.get(environmentId) ?? 0,
+    environmentIds: () => taken.keys(),
     set: (environmentId, revision) => void taken.set(environmentId, revision),
   }
 }
@@ -51,4 +54,22 @@ export function writeRevision(
     return { success: true, results, revision: isDryRun ? before : await find(ctx) }
   }
   return inSecretTransaction(ctx, access, work, isDryRun)
+}
+
+/** The revision of each environment after the request; before it, in a dry run. */
+export async function listRevisions(
+  { store, isDryRun }: CompareContext,
+  access: ProjectAccess,
+  environmentIds: readonly string[],
+  revisions: Revisions,
+): Promise<{ environmentId: string; revision: number }[]> {
+  const workspaceId = access.snapshot.workspace.id
+  const listed: { environmentId: string; revision: number }[] = []
+  for (const environmentId of environmentIds) {
+    const made = revisions.of(environmentId)
+    const before = () => store.secretValues.currentRevision(environmentId, workspaceId)
+    const revision = made === 0 ? await before() : isDryRun ? made - 1 : made
+    listed.push({ environmentId, revision })
+  }
+  return listed
 }

@@ -20,7 +20,17 @@ import { requireDeveloper } from '../right.ts'
 import { createWriteAllowance, refuseTooMuch } from '../size.ts'
 import { applyChanges, type ProjectChange } from './apply.ts'
 import type { CompareContext } from './compare.ts'
-import { applyToPresent, checkEdit, type Edit, type Planned, type Present, planEdits, presentValues } from './plan.ts'
+import {
+  applyToPresent,
+  checkEdit,
+  type Edit,
+  isDescribedAnew,
+  type Planned,
+  type Present,
+  planEdits,
+  presentValues,
+  type WritePlan,
+} from './plan.ts'
 import { createRevisions, type Revisions } from './revision.ts'
 
 export type WriteOptions = {
@@ -183,11 +193,20 @@ async function loadPresent(
 async function planRequest(request: CheckedRequest, present: Present): Promise<ProjectChange> {
   const { ctx, access, edits, options, ownerId, unseen } = request
   const plan = planEdits(ctx, access, edits, options, present, ownerId)
-  if (plan.planned.some(({ edit }) => !edit.isPersonal)) requireDeveloper(access)
+  if (changesShared(plan, unseen)) requireDeveloper(access)
   await checkCycles(ctx, access, plan.planned, ownerId)
   applyToPresent(present, plan)
   const results = ctx.isDryRun ? withoutIds(plan.results, unseen) : plan.results
   return { ...plan, results, ctx, revisions: options.revisions, message: options.message ?? '' }
+}
+
+/**
+ * True if others see a change: of a shared value, of a note or type, or of the list of secrets. A secret that the caller
+ * cannot see counts as new, so that a refusal does not reveal it.
+ */
+function changesShared({ planned, fresh, described }: WritePlan, unseen: ReadonlySet<string>): boolean {
+  if (fresh.size + described.size > 0) return true
+  return planned.some(({ edit, secret }) => !edit.isPersonal || unseen.has(secret.id) || isDescribedAnew(secret, edit))
 }
 
 /** Gives unseen secrets a random id in the results of a dry run: their real id would reveal that they exist. */
