@@ -94,6 +94,7 @@ export const rights: Record<EndpointName, Right> = {
   writeBatch: updatesSecrets,
   importSecrets: writesSecrets,
   exportSecrets: { role: 'member' },
+  searchSecrets: { role: 'member' },
   putReminder: writesSecrets,
   deleteReminder: writesSecrets,
   listVersions: { role: 'member' },

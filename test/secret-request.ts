@@ -3,6 +3,7 @@ import type { historyEndpoints } from '@coffer/contract/history'
 import type { secretEndpoints } from '@coffer/contract/secret'
 import type { secretFileEndpoints } from '@coffer/contract/secret-file'
 import type { secretReminderEndpoints } from '@coffer/contract/secret-reminder'
+import type { secretSearchEndpoints } from '@coffer/contract/secret-search'
 import { type Ask, absentId, one } from './ask.ts'
 import { reminder, type World } from './world.ts'
 
@@ -10,6 +11,7 @@ type SecretAsks = Record<
   | keyof typeof secretEndpoints
   | keyof typeof secretFileEndpoints
   | keyof typeof secretReminderEndpoints
+  | keyof typeof secretSearchEndpoints
   | keyof typeof historyEndpoints,
   readonly Ask[]
 >
@@ -230,6 +232,11 @@ export function secretAsks(world: World): SecretAsks {
         into: right,
         shows: [right, sibling, wrong],
       }),
+    ],
+    searchSecrets: [
+      one('all', `/v1/workspace/${world.slug}/secret`, { shows: [...all, wrong, ...named, secrets.wrong] }),
+      one('by a part of the name', `/v1/workspace/${world.slug}/secret?q=elseW`, { shows: [sibling, elsewhere] }),
+      one('nothing', `/v1/workspace/${world.slug}/secret?q=nowhere`, { shows: [] }),
     ],
     putReminder: [
       write('of one', `${key}/reminder`, { ...reminder(right), type: 'recurring', everyDays: 7 }, { into: right }),

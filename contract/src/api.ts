@@ -15,6 +15,7 @@ import { projectEndpoints } from './project.ts'
 import { secretEndpoints } from './secret.ts'
 import { secretFileEndpoints } from './secret-file.ts'
 import { secretReminderEndpoints } from './secret-reminder.ts'
+import { secretSearchEndpoints } from './secret-search.ts'
 import { shareEndpoints } from './share.ts'
 import { syncEndpoints } from './sync.ts'
 import { teamEndpoints } from './team.ts'
@@ -36,6 +37,7 @@ export const endpoints = {
   ...secretEndpoints,
   ...secretFileEndpoints,
   ...secretReminderEndpoints,
+  ...secretSearchEndpoints,
   ...historyEndpoints,
   ...shareEndpoints,
   ...syncEndpoints,

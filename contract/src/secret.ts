@@ -63,7 +63,7 @@ const readQuery = {
   view: Type.Optional(words('full', 'keys')),
 }
 /** An empty text matches everything. */
-const SearchText = Type.String({ maxLength: 255, pattern: '^[^\\u0000-\\u001f\\u007f]*$' })
+export const SearchText = Type.String({ maxLength: 255, pattern: '^[^\\u0000-\\u001f\\u007f]*$' })
 export const SecretQuery = Type.Object(readQuery)
 export type SecretQuery = Static<typeof SecretQuery>
 export const SecretListQuery = Type.Object({ ...readQuery, q: Type.Optional(SearchText) })

@@ -59,7 +59,10 @@ function expectedIds(caller: Caller, name: EndpointName, ask: Ask): string[] | u
   if (name === 'readProject' && ask.on !== undefined) return [ask.on, container(ask.on) ?? '', ...parts]
   if (name === 'listShares') return seesShare(world, caller) ? [world.share.id] : []
   if (name === 'listSyncs') return holds(world, caller, world.environments.right) ? syncIds() : [world.syncs.draft]
-  if (ask.shows) return ask.shows.filter((id) => holds(world, caller, id))
+  const shows = ask.shows?.filter((id) => holds(world, caller, id))
+  // A secret is found with its project, which is visible as the container of what the caller holds.
+  if (name === 'searchSecrets' && shows) return [...new Set([...shows, ...shows.flatMap((id) => container(id) ?? [])])]
+  if (shows) return shows
   if (name === 'listTokens') {
     return managesTokens(caller) ? [...tokenCreators.keys()].slice(0, longestPage) : ownTokens(caller)
   }

@@ -33,6 +33,7 @@ import { oidcRoutes } from './routes/oidc/oidc.ts'
 import { projectRoutes } from './routes/project.ts'
 import { secretFileRoutes } from './routes/secret/file.ts'
 import { secretReminderRoutes } from './routes/secret/reminder.ts'
+import { secretSearchRoutes } from './routes/secret/search.ts'
 import { secretRoutes } from './routes/secret/secret.ts'
 import { shareRoutes } from './routes/share/share.ts'
 import { syncRoutes } from './routes/sync/sync.ts'
@@ -61,6 +62,7 @@ const areas = [
   secretRoutes,
   secretFileRoutes,
   secretReminderRoutes,
+  secretSearchRoutes,
   historyRoutes,
   shareRoutes,
   syncRoutes,

@@ -21,6 +21,7 @@ import { auditList } from './migrations/014-audit-list.ts'
 import { auditMark } from './migrations/015-audit-mark.ts'
 import { secretPast } from './migrations/016-secret-past.ts'
 import { email } from './migrations/017-email.ts'
+import { secretSearch } from './migrations/018-secret-search.ts'
 
 const migrations = [
   foundation,
@@ -40,6 +41,7 @@ const migrations = [
   auditMark,
   secretPast,
   email,
+  secretSearch,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

@@ -17,6 +17,10 @@ export type SecretRecord = {
   readonly trashedAt: number | null
 }
 
+export type NamedSecret = Pick<SecretRecord, 'id' | 'projectId' | 'name'>
+/** A position in the order of names. */
+export type NamePosition = Pick<SecretRecord, 'name' | 'id'>
+
 const columns = fragment(`
   id, workspace_id as "workspaceId", project_id as "projectId", name, type, data_type as "dataType", note,
   created_at as "createdAt", updated_at as "updatedAt", trashed_at as "trashedAt"`)
@@ -97,6 +101,17 @@ export function secretStore(db: Db) {
       const names = new Map<string, string[]>(projectIds.map((id) => [id, []]))
       for (const { projectId, name } of rows.sort(byName)) names.get(projectId)?.push(name)
       return names
+    },
+
+    /**
+     * Up to `limit` names of the workspace, after this one, read from the index alone. Ordered by name as the engine
+     * sorts text, then by id.
+     */
+    async listNamesAfter(workspaceId: string, after: NamePosition, limit: number): Promise<NamedSecret[]> {
+      return db.all<NamedSecret>(sql`
+        select id, project_id as "projectId", name from secret
+        where workspace_id = ${workspaceId} and trashed_at is null and (name, id) > (${after.name}, ${after.id})
+        order by name, id limit ${limit}`)
     },
 
     /** Names that secrets of the project have, or had before a rename; those in the trash included. */
