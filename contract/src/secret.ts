@@ -39,6 +39,11 @@ export const SecretRow = Type.Object({
   updatedAt: Timestamp,
   unresolved: Type.Optional(Type.Array(Type.String())),
   reminder: Type.Optional(Reminder),
+  /** With `view=cells`, instead of `value`. */
+  isEmpty: Type.Optional(Type.Boolean()),
+  references: Type.Optional(Type.Array(Type.String())),
+  /** Rows of one secret with equal values have the same number. It means nothing outside of the response. */
+  same: Type.Optional(Type.Integer()),
 })
 export type SecretRow = Static<typeof SecretRow>
 
@@ -60,7 +65,7 @@ const readQuery = {
   environment_id: Type.Optional(oneOrMore),
   resolve: Type.Optional(Type.Boolean()),
   onUnresolved: Type.Optional(words('keep', 'empty', 'error')),
-  view: Type.Optional(words('full', 'keys')),
+  view: Type.Optional(words('full', 'keys', 'cells')),
 }
 /** An empty text matches everything. */
 export const SearchText = Type.String({ maxLength: 255, pattern: '^[^\\u0000-\\u001f\\u007f]*$' })

@@ -7,6 +7,7 @@ import type { ProjectAccess } from '../access/access.ts'
 import type { SnapshotEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { acquireLargeSlot } from '../slot.ts'
+import { type Cell, toCells } from './cell.ts'
 import { type Allowance, createAllowance, createOpeningPause, largeBytes, manySecrets } from './size.ts'
 
 export type OpenValue = {
@@ -17,6 +18,8 @@ export type OpenValue = {
   readonly updatedAt: number
   readonly value: string
   readonly authors: string
+  /** Present if the value was loaded to be described, and is empty here. */
+  readonly cell?: Cell
 }
 
 type Names = ReadonlyMap<string, string>
@@ -138,19 +141,23 @@ export function* partsOf(secretIds: readonly string[], environments: number, own
   for (let from = 0; from < secretIds.length; from += perPart) yield secretIds.slice(from, from + perPart)
 }
 
+/** Memory that a reference takes beside its text. */
+const referenceBytes = 64
+
 /** Rows per query when a large result is loaded in parts. */
 const rowsPerPart = 128
 
 /**
  * Like `loadProject`, without the values. Each value is still decrypted, in batches, and dropped: tampering must be
- * detected here too. A long list takes as long as reading the values, and needs a slot.
+ * detected here too. With `hasCells`, it is described first. A long list takes as long as reading the values, and needs
+ * a slot.
  */
-export async function loadKeyNames(
+export async function loadWithoutValues(
   ctx: Context,
   access: ProjectAccess,
   environments: readonly SnapshotEnvironment[],
   ownerId: string,
-  part: string | undefined,
+  { part, hasCells }: { part: string | undefined; hasCells: boolean },
 ) {
   const { secretValues } = ctx.store
   const ids = environments.map(({ id }) => id)
@@ -167,7 +174,10 @@ export async function loadKeyNames(
     const rows = await secretValues.listOf(ids, secretIds, ownerId)
     const opened = await openValues(ctx, access, rows, names)
     allowance.spend(opened.length * rowBytes)
-    for (const row of opened) values.push({ ...row, value: '' })
+    for (const row of hasCells ? await toCells(opened) : opened) {
+      for (const reference of row.cell?.references ?? []) allowance.spend(reference.length + referenceBytes)
+      values.push({ ...row, value: '' })
+    }
     await yieldToEventLoop()
   }
   const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)

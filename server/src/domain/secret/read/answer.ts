@@ -14,9 +14,10 @@ import type { Context } from '../../context.ts'
 import { reachesProject } from '../../scope.ts'
 import { iso } from '../../time.ts'
 import { secretsEntity } from '../audit-record.ts'
+import { toCells } from '../cell.ts'
 import { chooseEnvironments, personalOwner } from '../choose-environment.ts'
 import { findSecret } from '../find.ts'
-import { loadKeyNames, loadProject, maxRowsOf, type OpenValue, openValues, valueKey } from '../load.ts'
+import { loadProject, loadWithoutValues, maxRowsOf, type OpenValue, openValues, valueKey } from '../load.ts'
 import { mayExist } from '../name.ts'
 import { type AuditedRead, withBases } from '../name-base.ts'
 import { namePlaces, resolveRows } from '../reference/follow.ts'
@@ -110,12 +111,13 @@ async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | unde
 }
 
 function recordRead(ctx: Context, reading: Reading, known: Prepared, details: ReadDetails): Promise<void> {
-  const { access, environments, key } = reading
+  const { access, environments, key, query } = reading
   const [only] = environments
   const { project, snapshot } = access
   const event = {
     chain: snapshot.workspace.id,
-    action: 'VIEW',
+    // Cells show which values are equal, but no value.
+    action: query.view === 'cells' ? 'COMPARE' : 'VIEW',
     entity: key === undefined ? secretsEntity(project) : { type: 'secret', ...known.entity },
     projectId: project.id,
     ...(only && environments.length === 1 && { environmentId: only.id }),
@@ -171,12 +173,12 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   // Environment versions are taken before the read: a change in between makes the cache entry stale, not wrong.
   const mayRefer = query.resolve === true ? access.snapshot.environments.keys() : []
   const environmentVersions = new Map([...mayRefer].map((id) => [id, ctx.environmentVersions.of(id)]))
-  const isKeys = query.view === 'keys'
+  const hasValues = query.view === undefined || query.view === 'full'
   const loaded = key === undefined ? await loadList(ctx, reading, ownerId) : await loadOne(ctx, reading, key, ownerId)
   const { secrets, values } = loaded
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
   const resolution =
-    query.resolve === true && !isKeys
+    query.resolve === true && hasValues
       ? await resolveRows(ctx, access, values, names, { ownerId, onUnresolved: query.onUnresolved ?? 'keep' })
       : undefined
   if (query.onUnresolved === 'error' && resolution) refuseUnresolved(resolution.byRow, names)
@@ -208,7 +210,7 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
     referenced: namePlaces(access, places),
   }
   const auditDetails =
-    isKeys || keys.length === 0
+    query.view === 'keys' || keys.length === 0
       ? undefined
       : describeRead(isNarrowed(reading) ? await withBases(ctx, access, read, loaded.allNames, places) : read)
   return {
@@ -244,9 +246,10 @@ type Loaded = {
 
 function loadList(ctx: Context, reading: Reading, ownerId: string): Promise<Loaded> {
   const { access, environments, query } = reading
-  return query.view === 'keys'
-    ? loadKeyNames(ctx, access, environments, ownerId, query.q)
-    : loadProject(ctx, access, environments, ownerId, { part: query.q })
+  const { q: part, view } = query
+  return view === 'keys' || view === 'cells'
+    ? loadWithoutValues(ctx, access, environments, ownerId, { part, hasCells: view === 'cells' })
+    : loadProject(ctx, access, environments, ownerId, { part })
 }
 
 async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: string): Promise<Loaded> {
@@ -262,7 +265,8 @@ async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: str
     () => secretValues.measureOf(ids, secretIds, ownerId),
     () => secretValues.listOf(ids, secretIds, ownerId),
   )
-  const values = await openValues(ctx, reading.access, sealed, new Map([[secret.id, secret.name]]))
+  const opened = await openValues(ctx, reading.access, sealed, new Map([[secret.id, secret.name]]))
+  const values = reading.query.view === 'cells' ? await toCells(opened) : opened
   const reminders = ids.length === 0 ? [] : await secretReminders.listOf(ids, secret.id)
   return { secrets: [secret], allNames: () => [secret.name], values, reminders, advice }
 }
@@ -299,11 +303,12 @@ function toRow(
 ): SecretRow {
   return {
     environmentId: row.environmentId,
-    ...(view !== 'keys' && { value: resolved?.value ?? row.value }),
+    ...(view !== 'keys' && view !== 'cells' && { value: resolved?.value ?? row.value }),
     isPersonal: row.isPersonal,
     // Resolved values carry no version: a client could write them back with it, and so overwrite the references.
     ...(resolve !== true && { version: row.version }),
     updatedAt: iso(row.updatedAt),
+    ...(row.cell && { ...row.cell, references: [...row.cell.references] }),
     ...(resolved && resolved.unresolved.length > 0 && { unresolved: [...resolved.unresolved] }),
     ...(reminder && {
       reminder: { id: reminder.id, type: reminder.type, nextReminderDate: iso(reminder.nextAt) },
