@@ -65,6 +65,7 @@ export const rights: Record<EndpointName, Right> = {
   createInvite: { role: 'admin', writes: true, whole: true },
   updateMember: { role: 'admin', writes: true, whole: true },
   removeMember: { role: 'admin', writes: true, whole: true },
+  resetMemberMfa: { role: 'admin', writes: true, whole: true },
   resendInvite: { role: 'admin', writes: true, whole: true },
   lookUpInvite: 'public',
   acceptInvite: 'a session',

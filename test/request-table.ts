@@ -113,6 +113,12 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
       one('the owner', `${ws}/rbac/${ownerMemberId}`, { status: 409 }),
       one('an absent member', `${ws}/rbac/${absentId}`, { into: absentId }),
     ],
+    resetMemberMfa: [
+      one('a member without one', `${ws}/rbac/${heirId}/mfa`, { status: 409 }),
+      one('the owner', `${ws}/rbac/${ownerMemberId}/mfa`, { status: 403 }),
+      one('an invite', `${ws}/rbac/${invite.id}/mfa`, { status: 404 }),
+      one('an absent member', `${ws}/rbac/${absentId}/mfa`, { status: 404 }),
+    ],
     resendInvite: [
       one('an invite', `${ws}/rbac/${invite.id}/resend`),
       one('an accepted one', `${ws}/rbac/${heirId}/resend`, { status: 409 }),

@@ -70,4 +70,15 @@ export const memberEndpoints = {
     response: Success,
     errors: [403, 404, 409],
   },
+  resetMemberMfa: {
+    method: 'DELETE',
+    path: `${list}/:id/mfa`,
+    area: 'member',
+    summary: 'Remove the second factor of a member who has lost it and belongs to no other workspace',
+    permission: 'member:write',
+    params: IdPath,
+    status: 200,
+    response: Success,
+    errors: [403, 404, 409],
+  },
 } as const satisfies Record<string, Endpoint>

@@ -296,6 +296,7 @@ const succeedElsewhere: readonly EndpointName[] = [
   'changeEmail',
   'confirmTotp',
   'removeTotp',
+  'resetMemberMfa',
   'acceptInvite',
   'declineInvite',
   'planSync',

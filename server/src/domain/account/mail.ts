@@ -2,9 +2,10 @@
 import type { MailMessage } from '../../mail.ts'
 import { composeMail } from './mail-text.ts'
 
-export function secondFactorResetMail(email: string): MailMessage {
+/** `by` starts the first sentence: who has removed the factor. */
+export function secondFactorResetMail(email: string, by = 'The operator of Coffer'): MailMessage {
   return composeMail(email, 'Your second factor on Coffer was removed', [
-    `The operator of Coffer has removed the authenticator app and the recovery codes of ${email}.`,
+    `${by} has removed the authenticator app and the recovery codes of ${email}.`,
     'You can now sign in with your password alone. Set up an authenticator app again once you have signed in.',
     'If you did not ask for this, change your password and tell the operator.',
   ])

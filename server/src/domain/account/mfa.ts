@@ -11,7 +11,7 @@ import type { Context, WriteContext } from '../context.ts'
 import { countAttempt } from './attempt-limit.ts'
 import { normaliseEmail } from './email.ts'
 import { requirePassword, requireSamePassword } from './password.ts'
-import { inPersonTransaction, requireAccount } from './person.ts'
+import { inPersonTransaction, type RecordPersonEvent, requireAccount } from './person.ts'
 
 const issuer = 'Coffer'
 const recoveryCodeCount = 10
@@ -87,15 +87,21 @@ export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void>
 export async function resetSecondFactor(ctx: Context, email: string): Promise<Account> {
   const known = await ctx.store.accounts.findByEmail(normaliseEmail(email))
   if (!known) throw new Failure('notFound', 'There is no account with this email address.')
-  return inPersonTransaction(ctx, known.id, async (ctx, recordEvent) => {
-    const account = await requireAccount(ctx, known.id)
-    if (account.totpId === null)
-      throw new Failure('conflict', 'This account has no second factor: nothing was changed.')
-    await ctx.store.mfa.remove(account.id)
-    await ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
-    await recordEvent({ action: 'DELETE', entity: entity(account, account.totpId) })
-    return account
-  })
+  return inPersonTransaction(ctx, known.id, (ctx, recordEvent) => removeLostFactor(ctx, known.id, recordEvent))
+}
+
+/** Sessions and tokens stay. Call inside the transaction of the person, after checking who may do this. */
+export async function removeLostFactor(
+  ctx: WriteContext,
+  userId: string,
+  recordEvent: RecordPersonEvent,
+): Promise<Account> {
+  const account = await requireAccount(ctx, userId)
+  if (account.totpId === null) throw new Failure('conflict', 'This account has no second factor: nothing was changed.')
+  await ctx.store.mfa.remove(userId)
+  await ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
+  await recordEvent({ action: 'DELETE', entity: entity(account, account.totpId) })
+  return account
 }
 
 export type CodeVerdict = 'not needed' | 'authenticator app' | 'recovery code' | 'wrong' | 'missing'
