@@ -80,6 +80,7 @@ export const auditEndpoints = {
     status: 200,
     response: Type.Array(AuditEntry),
     errors: [403, 404],
+    withoutValues: true,
     streams: ['application/x-ndjson'],
   },
   verifyAudit: {

@@ -69,6 +69,11 @@ export type Endpoint = {
   readonly isCached?: true
   /** Accepts If-Match, and responds with 412 if the ETag no longer matches the secret. */
   readonly isConditional?: true
+  /**
+   * The response never holds a value of a secret, or not with these values of the query's `view`. Only such a response
+   * is compressed: the length of a compressed one reveals parts of a secret to somebody who can add text to it (BREACH).
+   */
+  readonly withoutValues?: true | readonly ('keys' | 'cells')[]
   /** Finds a record by a token that the caller may have guessed: has a rate limit of its own beside the general one. */
   readonly looksUpToken?: true
   /** Set if the limit is lower than the general one. */

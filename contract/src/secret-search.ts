@@ -32,5 +32,6 @@ export const secretSearchEndpoints = {
     status: 200,
     response: Type.Array(FoundSecret),
     errors: [404],
+    withoutValues: true,
   },
 } as const satisfies Record<string, Endpoint>

@@ -240,6 +240,7 @@ export const secretEndpoints = {
     status: 200,
     response: Type.Array(Secret),
     errors: [404, 409],
+    withoutValues: ['keys', 'cells'],
     isCached: true,
   },
   readSecret: {
@@ -253,6 +254,7 @@ export const secretEndpoints = {
     status: 200,
     response: Secret,
     errors: [404, 409],
+    withoutValues: ['keys', 'cells'],
     isCached: true,
   },
   listScopedSecrets: {

@@ -17,6 +17,8 @@ export type Route = {
   readonly path: string
   /** The endpoint of the contract. Undefined for other routes, such as /healthz. */
   readonly endpoint?: Endpoint
+  /** A route outside the contract whose response may be compressed. For endpoints, see `withoutValues`. */
+  readonly isCompressible?: boolean
   /** True for health checks, which are not rate-limited. */
   readonly isProbe?: boolean
   readonly maxBodyBytes: number

@@ -16,6 +16,7 @@ import { Exchange, type Method, type Payload, type Route } from './exchange.ts'
 import { countedBytes, pageStalledMs, stalledMs } from './limits/byte-budget.ts'
 import type { Reservations } from './limits/reservation.ts'
 import { dropRest, hasBody, readJson } from './request/body.ts'
+import { createCompressor } from './response/compress.ts'
 import { jsonType } from './response/serialize.ts'
 
 type Stages = {
@@ -42,6 +43,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
   for (const route of routes) router.on(route.method, route.path, nothing, route)
   router.compile()
   const { reservations } = stages
+  const compressor = createCompressor()
   /** Cache of URLs: clients poll the same few, so each is routed and validated once. */
   const remembered = new Map<string, Meaning>()
 
@@ -191,14 +193,30 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     // Pages outside the API share one buffer between all readers, so no room is reserved for them.
     const waiting = route?.endpoint && reservations.reserveResponse(exchange, bytes)
     if (waiting) sendAfter(waiting, exchange).catch((error) => refuse(exchange, route, error))
-    else send(exchange)
+    else compressAndSend(exchange)
   }
 
-  /** The caller may have lost its rights during the wait. A change that has committed is answered regardless. */
   async function sendAfter(waiting: Promise<void>, exchange: Exchange): Promise<void> {
     await waiting
-    if (!exchange.isOwed) await confirmRights(exchange.ctx)
-    send(exchange)
+    await confirmAgain(exchange)
+    compressAndSend(exchange)
+  }
+
+  function compressAndSend(exchange: Exchange): void {
+    const compressing = compressor.compress(exchange)
+    if (!compressing) send(exchange)
+    else
+      compressing
+        .then(() => confirmAgain(exchange))
+        .then(
+          () => send(exchange),
+          (error) => (exchange.route ? refuse(exchange, exchange.route, error) : fail(error, exchange)),
+        )
+  }
+
+  /** The caller may have lost its rights during a wait. A change that has committed is answered regardless. */
+  async function confirmAgain({ route, isOwed, ctx }: Exchange): Promise<void> {
+    if (route?.endpoint && !isOwed) await confirmRights(ctx)
   }
 
   function send(exchange: Exchange): void {

@@ -7,12 +7,13 @@ import { partsOf, plainRoute } from '../route.ts'
 
 export function openapiRoute(routes: readonly Route[]): Route {
   let document: Buffer | undefined
-  return plainRoute('/openapi.json', async (exchange) => {
+  const route = plainRoute('/openapi.json', async (exchange) => {
     // Written on the first request: at start it would cost every process time, and memory for good. As a buffer, one
     // copy serves all connections; a string would be encoded for each response.
     document ??= Buffer.from(JSON.stringify(describeApi(routes), constAsEnum))
     return exchange.header('content-type', 'application/json; charset=utf-8').send(document)
   })
+  return { ...route, isCompressible: true }
 }
 
 /** Many client generators do not know `const`. */

@@ -58,7 +58,7 @@ const initializer = `window.ui = SwaggerUIBundle({
 
 export function docsRoutes(): Route[] {
   const loadAsset = createAssetLoader()
-  return [
+  const routes = [
     plainRoute('/docs', async (exchange) => send(exchange, 'text/html; charset=utf-8', page)),
     plainRoute('/docs/static/:file', async (exchange) => {
       const { file } = exchange.params as { file: string }
@@ -68,6 +68,7 @@ export function docsRoutes(): Route[] {
       return send(exchange, type, await loadAsset(file))
     }),
   ]
+  return routes.map((route) => ({ ...route, isCompressible: true }))
 }
 
 /**

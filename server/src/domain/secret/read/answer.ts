@@ -316,10 +316,13 @@ function toRow(
   }
 }
 
+/** A compressed response has an ETag of its own, with the encoding at its end. */
+const encodingMark = /\.(?:br|gzip)"$/
+
 function matchesEtag(header: string, etag: string): boolean {
   return (
     header === etag ||
     header.trim() === '*' ||
-    header.split(',').some((candidate) => candidate.trim().replace(/^W\//, '') === etag)
+    header.split(',').some((candidate) => candidate.trim().replace(/^W\//, '').replace(encodingMark, '"') === etag)
   )
 }
