@@ -5,8 +5,8 @@ import { SearchText } from './secret.ts'
 
 export const SecretSearch = Type.Object({
   ...page,
-  // Holds a name of up to 255 characters and an id.
-  cursor: Type.Optional(Type.String({ minLength: 1, maxLength: 400, pattern: '^[A-Za-z0-9_-]+$' })),
+  // Sealed, and long enough for a name of 255 characters and an id.
+  cursor: Type.Optional(Type.String({ minLength: 1, maxLength: 500, pattern: '^[A-Za-z0-9_-]+$' })),
   q: Type.Optional(SearchText),
 })
 export type SecretSearch = Static<typeof SecretSearch>

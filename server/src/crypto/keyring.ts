@@ -16,6 +16,8 @@ export type RootKey = {
   readonly rowMac: KeyObject
   /** Keys the fingerprints of values in the audit trail. */
   readonly audit: KeyObject
+  /** Seals page cursors. */
+  readonly cursor: KeyObject
 }
 
 export type WrappedRootKey = { readonly id: string; readonly wrapped: Uint8Array; readonly checkValue: Uint8Array }
@@ -77,6 +79,7 @@ function deriveRootKey(id: string, bytes: Uint8Array): RootKey {
     token: deriveKey(bytes, 'token'),
     rowMac: deriveKey(bytes, 'rowmac'),
     audit: deriveKey(bytes, 'audit'),
+    cursor: deriveKey(bytes, 'cursor'),
   }
 }
 

@@ -18,12 +18,5 @@ export function decodeIdCursor(cursor: string): string {
   return id
 }
 
-/** Like `decodeCursor`, for lists ordered by name: the position is a name and a row id. */
-export function decodeNameCursor(cursor: string): { name: string; id: string } {
-  const [name = '', id = '', ...rest] = decode(cursor).split(' ')
-  if (!/^[\w-]{1,255}$/.test(name) || !isId(id) || rest.length > 0) throw unknownCursor()
-  return { name, id }
-}
-
 const decode = (cursor: string) => Buffer.from(cursor, 'base64url').toString('latin1')
-const unknownCursor = () => invalid('cursor', 'is not valid: use the X-Next-Cursor of the previous page.')
+export const unknownCursor = () => invalid('cursor', 'is not valid: use the X-Next-Cursor of the previous page.')

@@ -155,6 +155,17 @@ export function secretValueStore(db: Db, keys: Keys) {
           and v.owner_id ${anyOf(ownerIds)} and v.sealed is not null`)
     },
 
+    /**
+     * Like `listPlacesOf`, in any environment. For secrets of many projects: SQLite would look for each of them in the
+     * environments of all.
+     */
+    async listAllPlacesOf(secretIds: readonly string[], ownerIds: readonly string[]): Promise<ValueLocation[]> {
+      if (secretIds.length === 0) return []
+      return db.all(sql`
+        select ${locationColumns} from secret_value v
+        where v.secret_id ${anyOf(secretIds)} and v.owner_id ${anyOf(ownerIds)} and v.sealed is not null`)
+    },
+
     /** Includes removed values, because their version numbers continue. */
     async listOf(
       environmentIds: readonly string[],

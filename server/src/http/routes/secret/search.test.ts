@@ -1,6 +1,6 @@
 /** GET /v1/workspace/{ws}/secret: names over all projects in reach, never values. */
 import type { FoundSecret } from '@coffer/contract/secret-search'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
   addUser,
   createToken,
@@ -159,29 +159,69 @@ test('pages hold every name once, in order, and the last one has no cursor', asy
   expect((await search('?q=paged&limit=119')).headers.get('x-next-cursor')).not.toBeNull()
 })
 
-test('a search through more names than a request reads ends its page early, and its cursor goes on', async () => {
-  const { services } = service.app
-  const workspace = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
-  const workspaceId = workspace.body.id
-  const at = services.now()
-  await services.engine.transaction('test:names', async ({ db }) => {
-    const rest = { workspaceId, projectId: second.id, type: 'runtime', dataType: 'text', note: '' } as const
-    const times = { createdAt: at, updatedAt: at, trashedAt: null }
-    const rows = Array.from({ length: 51_000 }, (_, index) => ({
-      ...rest,
-      ...times,
-      id: newId(),
-      name: `BULK_${String(index).padStart(6, '0')}`,
-    }))
-    await createStore(db, services.keys).secrets.insertMany(rows)
+describe('a workspace with more names than a request reads', () => {
+  beforeAll(async () => {
+    const { services } = service.app
+    const workspace = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+    const workspaceId = workspace.body.id
+    const at = services.now()
+    await services.engine.transaction('test:names', async ({ db }) => {
+      const rest = { workspaceId, projectId: second.id, type: 'runtime', dataType: 'text', note: '' } as const
+      const times = { createdAt: at, updatedAt: at, trashedAt: null }
+      const rows = Array.from({ length: 51_000 }, (_, index) => ({
+        ...rest,
+        ...times,
+        id: newId(),
+        name: `BULK_${String(index).padStart(6, '0')}`,
+      }))
+      await createStore(db, services.keys).secrets.insertMany(rows)
+    })
   })
-  const early = await search('?q=OTHER')
-  expect(early.body).toEqual([])
-  const cursor = early.headers.get('x-next-cursor')
-  expect(cursor).not.toBeNull()
-  const rest = await search(`?q=OTHER&cursor=${cursor}`)
-  expect(rest.body.map(({ name }) => name)).toEqual(['OTHER'])
-  expect(rest.headers.get('x-next-cursor')).toBeNull()
+
+  test('ends the page early, and the cursor continues the search', async () => {
+    const early = await search('?q=OTHER')
+    expect(early.body).toEqual([])
+    const cursor = early.headers.get('x-next-cursor')
+    expect(cursor).not.toBeNull()
+    const rest = await search(`?q=OTHER&cursor=${cursor}`)
+    expect(rest.body.map(({ name }) => name)).toEqual(['OTHER'])
+    expect(rest.headers.get('x-next-cursor')).toBeNull()
+  })
+
+  test('does not reveal names out of reach by the cursor, nor their length', async () => {
+    const { token } = await createToken(service, owner.session, { scope: { environments: [first.idOf('staging')] } })
+    const early = await search('', token)
+    expect(early.body).toEqual([])
+    const cursor = early.headers.get('x-next-cursor') ?? ''
+    const decoded = Buffer.from(cursor, 'base64url').toString('latin1')
+    expect(decoded).not.toContain('BULK')
+    expect(decoded).not.toMatch(/[0-9a-f]{8}-[0-9a-f]{4}-/)
+    const another = (await search('?limit=1')).headers.get('x-next-cursor') ?? ''
+    expect(another).toHaveLength(cursor.length)
+    const rest = await search(`?cursor=${cursor}`, token)
+    expect(rest.body).toEqual([])
+    expect(rest.headers.get('x-next-cursor')).toBeNull()
+  })
+
+  test('needs few queries, even for the shortest page of a caller who sees none of the matches', async () => {
+    const { token } = await createToken(service, owner.session, {
+      scope: { environments: [second.idOf('production')] },
+    })
+    const queries = vi.spyOn(service.app.services.engine, 'all')
+    try {
+      expect((await search('?q=BULK&limit=1', token)).body).toEqual([])
+      expect(queries.mock.calls.length).toBeLessThan(400)
+    } finally {
+      queries.mockRestore()
+    }
+  })
+})
+
+test('a cursor of another workspace is refused', async () => {
+  const cursor = (await search('?limit=1')).headers.get('x-next-cursor')
+  await service.call('POST', '/v1/workspace', { token: owner.session, body: { name: 'Next', slug: 'next' } })
+  expect((await search(`?cursor=${cursor}`, owner.session, 'next')).status).toBe(400)
+  expect((await search(`?cursor=${cursor}`)).status).toBe(200)
 })
 
 test('is not recorded as a read, since it shows no value', async () => {
