@@ -31,9 +31,7 @@ export async function applyChanges(
     access,
     changes.filter(({ planned }) => planned.length > 0),
   )
-  for (const { ctx, described } of changes) {
-    if (described.size > 0) await describe(ctx, access, [...described.values()])
-  }
+  for (const change of changes) if (change.described.size > 0) await describe(access, change)
 }
 
 /** The only function that changes values. */
@@ -83,10 +81,17 @@ async function applyValues(ctx: WriteContext, access: ProjectAccess, changes: re
 }
 
 /** Saves notes and types that were sent with an unchanged value. */
-async function describe(ctx: WriteContext, access: ProjectAccess, secrets: readonly SecretRecord[]): Promise<void> {
+async function describe(access: ProjectAccess, change: ProjectChange): Promise<void> {
+  const { ctx, described, planned } = change
   const updatedAt = ctx.now()
+  const secrets = [...described.values()]
+  // The entry of the changed values names the equal ones already, if there is one.
+  const unchanged = planned.length > 0 ? {} : nameUnchanged(change)
   await ctx.store.secrets.updateMany(secrets.map((secret) => ({ ...secret, updatedAt })))
-  await recordSecrets(ctx, access, 'UPDATE', secrets, ({ type, dataType }) => ({ type, dataType }))
+  await recordSecrets(ctx, access, 'UPDATE', secrets, (secret) => {
+    const { type, dataType } = secret
+    return { type, dataType, ...(secret === secrets[0] && unchanged) }
+  })
   await announceEverywhere(ctx, access)
 }
 
@@ -109,7 +114,8 @@ async function takeRevisions(ctx: WriteContext, workspaceId: string, changes: re
 const countedBy = { created: 1, updated: 0, deleted: -1 } as const
 
 /** One audit entry for the whole request. It names keys and actions, never values. */
-function describeChange({ snapshot, project }: ProjectAccess, { planned, message }: ProjectChange): AuditEvent {
+function describeChange({ snapshot, project }: ProjectAccess, change: ProjectChange): AuditEvent {
+  const { planned, unchanged, message } = change
   const [first] = planned
   const isOne = (what: (one: Planned) => string) => planned.every((one) => first && what(one) === what(first))
   const isOneSecret = isOne(({ secret }) => secret.id)
@@ -119,7 +125,7 @@ function describeChange({ snapshot, project }: ProjectAccess, { planned, message
     entity:
       first && isOneSecret ? { type: 'secret', id: first.secret.id, name: first.secret.name } : secretsEntity(project),
     projectId: project.id,
-    environmentIds: planned.map(({ edit }) => edit.environment.id),
+    environmentIds: [...planned.map(({ edit }) => edit), ...unchanged].map(({ environment }) => environment.id),
     after: {
       ...(message !== '' && { message }),
       changes: planned.map(({ edit, secret, status, version }) => ({
@@ -130,7 +136,19 @@ function describeChange({ snapshot, project }: ProjectAccess, { planned, message
         version,
         ...(edit.isPersonal && { personal: true }),
       })),
+      ...nameUnchanged(change),
     },
+  }
+}
+
+function nameUnchanged({ unchanged }: ProjectChange) {
+  if (unchanged.length === 0) return {}
+  return {
+    unchanged: unchanged.map(({ key, environment, isPersonal }) => ({
+      key,
+      environment: environment.name,
+      ...(isPersonal && { personal: true }),
+    })),
   }
 }
 

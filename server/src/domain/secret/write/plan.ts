@@ -50,6 +50,8 @@ export type Planned = {
 export type WritePlan = {
   readonly results: WriteResult[]
   readonly planned: Planned[]
+  /** Edits to a value that is equal already. They can confirm a guess, so the audit entry names them. */
+  readonly unchanged: Edit[]
   /** Secrets that do not exist yet. */
   readonly fresh: Map<string, SecretRecord>
   /** Secrets whose value stays but whose note or type changes, by id: each is updated once for all environments. */
@@ -65,7 +67,7 @@ export function planEdits(
   personalOwnerId: string,
 ): WritePlan {
   const { secrets: known, values } = present
-  const plan: WritePlan = { results: [], planned: [], fresh: new Map(), described: new Map() }
+  const plan: WritePlan = { results: [], planned: [], unchanged: [], fresh: new Map(), described: new Map() }
   const taken: string[] = []
   for (const edit of edits) {
     const secret = known.get(edit.key) ?? plan.fresh.get(edit.key) ?? newSecret(access, edit, revisions.at)
@@ -93,6 +95,7 @@ export function planEdits(
     else if (exists && mode === 'skip') plan.results.push({ ...result, status: 'skipped', version })
     else if (exists && current?.text === edit.value) {
       plan.results.push({ ...result, status: 'unchanged', version })
+      plan.unchanged.push(edit)
       if (isDescribedAnew(secret, edit)) plan.described.set(secret.id, withFields(secret, edit))
     } else {
       if (!known.has(edit.key)) {

@@ -316,6 +316,29 @@ test('the audit trail has one entry for all of it, with keys and environments, a
   expect(text).not.toContain('canary')
 })
 
+test('the entry of a batch also names values that it found equal: they can confirm a guess', async () => {
+  await begin()
+  await project.set('development', { PIN: 'canary-pin', NOTED: 'canary-noted' })
+  await project.set('staging', { PIN: 'canary-pin' })
+  const guess = set('PIN', 'canary-pin', inEnvironment('staging'))
+  const newest = async () => {
+    const path = `/v1/workspace/main/audit?project=${project.slug}&limit=1`
+    const { body, text } = await service.call<AuditEntry[]>('GET', path, { token: owner.session })
+    expect(text).not.toContain('canary')
+    return body[0]
+  }
+  const unchanged = [{ key: 'PIN', environment: 'staging' }]
+  await mustBatch([set('DISTRACTION', '1'), guess], { environmentId: 'development' })
+  const after = { changes: [{ key: 'DISTRACTION', environment: 'development' }], unchanged }
+  expect(await newest()).toMatchObject({ action: 'CREATE', after })
+  const path = `/v1/workspace/main/audit?project=${project.slug}&environment=${project.idOf('staging')}&limit=1`
+  const inStaging = await service.call<AuditEntry[]>('GET', path, { token: owner.session })
+  expect(inStaging.body[0]).toMatchObject({ action: 'CREATE', after })
+  await mustBatch([set('NOTED', 'canary-noted', { note: 'new' }), guess], { environmentId: 'development' })
+  const both = [{ key: 'NOTED', environment: 'development' }, ...unchanged]
+  expect(await newest()).toMatchObject({ action: 'UPDATE', entity: { name: 'NOTED' }, after: { unchanged: both } })
+})
+
 test('of many concurrent batches over the same environments each is whole', async () => {
   await begin()
   const write = (at: number) =>
