@@ -39,6 +39,15 @@ export type AuditVerdict = { ok: boolean; entries: number; head: string; firstBr
 
 export type AccessToken = { accessToken: string; expiresIn: number; tokenType: 'Bearer' }
 
+export type AuthState = {
+  needsSetup: boolean
+  needsSetupCode: boolean
+  signup: 'invite' | 'open'
+  passwordLogin: boolean
+  providers: { id: string; name: string }[]
+  version: string
+}
+
 export type Login = { email: string; password: string; code?: string }
 
 export type Registration = {
@@ -170,7 +179,11 @@ export type VersionRestore = { environmentId: string }
 
 export type VersionsPath = { ws: string; prj: string; key: string }
 
+export type FoundInvite = { workspace: { name: string; slug: string }; email: string; role: Role; expiresAt: string }
+
 export type InviteAccepted = { slug: string }
+
+export type InviteLookup = { token: string }
 
 export type InviteToken = { token: string }
 
@@ -373,6 +386,22 @@ export type ReminderRemoval = {
   everyDays?: unknown
 }
 
+export type FoundSecret = {
+  id: string
+  name: string
+  project: { id: string; slug: string; name: string }
+  environments: { id: string; name: string }[]
+}
+
+export type SecretSearch = { limit?: number; cursor?: string; q?: string }
+
+export type BatchResults = {
+  success: boolean
+  results: WriteResult[]
+  revision: number
+  revisions: { environmentId: string; revision: number }[]
+}
+
 export type DataType = 'text' | 'json' | 'multiline' | 'url' | 'number' | 'boolean'
 
 export type Mode = 'create' | 'upsert' | 'skip'
@@ -401,13 +430,21 @@ export type Secret = {
 }
 
 export type SecretBatch = {
-  environmentId: string
+  environmentId?: string
   message?: string
   dryRun?: boolean
   operations: (
-    | { op: 'set'; key: string; value: string; note?: string; ifVersion?: number }
-    | { op: 'rename'; key: string; to: string }
-    | { op: 'delete'; key: string; ifVersion?: number }
+    | {
+        op: 'set'
+        key: string
+        value: string
+        note?: string
+        environmentId?: string
+        isPersonal?: boolean
+        ifVersion?: number
+      }
+    | { op: 'rename'; key: string; to: string; environmentId?: string }
+    | { op: 'delete'; key: string; environmentId?: string; isPersonal?: boolean; ifVersion?: number }
   )[]
 }
 
@@ -435,7 +472,7 @@ export type SecretListQuery = {
   environment_id?: string | string[]
   resolve?: boolean
   onUnresolved?: 'keep' | 'empty' | 'error'
-  view?: 'full' | 'keys'
+  view?: 'full' | 'keys' | 'cells'
   q?: string
 }
 
@@ -446,7 +483,7 @@ export type SecretQuery = {
   environment_id?: string | string[]
   resolve?: boolean
   onUnresolved?: 'keep' | 'empty' | 'error'
-  view?: 'full' | 'keys'
+  view?: 'full' | 'keys' | 'cells'
 }
 
 export type SecretRow = {
@@ -457,6 +494,9 @@ export type SecretRow = {
   updatedAt: string
   unresolved?: string[]
   reminder?: Reminder
+  isEmpty?: boolean
+  references?: string[]
+  same?: number
 }
 
 export type TrashedSecret = {
@@ -485,6 +525,7 @@ export type WriteResult = {
   status: 'created' | 'updated' | 'skipped' | 'unchanged' | 'deleted' | 'renamed'
   id: string
   version: number
+  isPersonal?: boolean
 }
 
 export type WriteResults = { success: boolean; results: WriteResult[] }
@@ -749,6 +790,8 @@ export type WorkspaceChange = { name?: string; slug?: string }
 
 export type Api = {
   auth: {
+    /** How to sign in here, and whether the first account is still missing. */
+    readState(options?: CallOptions): Promise<AuthState>
     /** Exchange an API token for a JWT that is valid for 15 minutes. */
     exchangeToken(options?: CallOptions): Promise<AccessToken>
     /** Create an account: the first one, with an invite, or if sign-up is open. */
@@ -858,10 +901,14 @@ export type Api = {
     }>
     /** Remove a member, including their tokens and personal values in the workspace, or an invite. */
     remove(params: IdPath, options?: CallOptions): Promise<Success>
+    /** Remove the second factor of a member who has lost it and belongs to no other workspace. */
+    resetMfa(params: IdPath, options?: CallOptions): Promise<Success>
     /** Invite an email address; the link is shown only in this response, and mailed if mail is configured. */
     createInvite(params: WorkspacePath, body: NewInvite, options?: CallOptions): Promise<IssuedInvite>
     /** Replace the link of an invite by one valid for 7 days; the old link stops working. */
     resendInvite(params: IdPath, options?: CallOptions): Promise<IssuedInvite>
+    /** Show what an invite offers, to anybody who has its token. */
+    lookUpInvite(body: InviteLookup, options?: CallOptions): Promise<FoundInvite>
     /** Accept an invite to a workspace that was sent to your address. */
     acceptInvite(body: InviteToken, options?: CallOptions): Promise<InviteAccepted>
     /** Decline an invite. */
@@ -939,8 +986,8 @@ export type Api = {
     listTrash(params: ProjectPath, options?: CallOptions): Promise<TrashedSecret[]>
     /** Restore a secret from the trash. */
     restore(params: SecretPath, options?: CallOptions): Promise<Success>
-    /** Set, rename and delete secrets in one environment, as one revision. */
-    writeBatch(params: ProjectPath, body: SecretBatch, options?: CallOptions): Promise<RevisionResults>
+    /** Set, rename and delete secrets, as one revision of each environment. */
+    writeBatch(params: ProjectPath, body: SecretBatch, options?: CallOptions): Promise<BatchResults>
     /** Import secrets from a file into an environment. */
     import(params: ProjectPath, body: SecretImport, options?: CallOptions): Promise<RevisionResults>
     /** Export the secrets of an environment as a file. */
@@ -958,6 +1005,8 @@ export type Api = {
       body?: ReminderRemoval,
       options?: CallOptions,
     ): Promise<Success>
+    /** Find secrets by name in all projects; never returns values. */
+    search(params: WorkspacePath, query?: SecretSearch, options?: CallOptions): Promise<FoundSecret[]>
     /** List the versions of a value, newest first. */
     listVersions(params: VersionsPath, query?: VersionListQuery, options?: CallOptions): Promise<SecretVersion[]>
     /** Read one version with its value. */

@@ -18,6 +18,7 @@ import type { Static } from '@coffer/contract/schema'
 import type * as secretContract from '@coffer/contract/secret'
 import type * as secretFileContract from '@coffer/contract/secret-file'
 import type * as secretReminderContract from '@coffer/contract/secret-reminder'
+import type * as secretSearchContract from '@coffer/contract/secret-search'
 import type * as shareContract from '@coffer/contract/share'
 import type * as syncContract from '@coffer/contract/sync'
 import type * as teamContract from '@coffer/contract/team'
@@ -34,6 +35,7 @@ export type Types = AllTrue<
     Same<sdk.AuditQuery, Static<typeof auditContract.AuditQuery>>,
     Same<sdk.AuditVerdict, Static<typeof auditContract.AuditVerdict>>,
     Same<sdk.AccessToken, Static<typeof authContract.AccessToken>>,
+    Same<sdk.AuthState, Static<typeof authContract.AuthState>>,
     Same<sdk.Login, Static<typeof authContract.Login>>,
     Same<sdk.Registration, Static<typeof authContract.Registration>>,
     Same<sdk.SignedIn, Static<typeof authContract.SignedIn>>,
@@ -74,7 +76,9 @@ export type Types = AllTrue<
     Same<sdk.VersionQuery, Static<typeof historyContract.VersionQuery>>,
     Same<sdk.VersionRestore, Static<typeof historyContract.VersionRestore>>,
     Same<sdk.VersionsPath, Static<typeof historyContract.VersionsPath>>,
+    Same<sdk.FoundInvite, Static<typeof inviteContract.FoundInvite>>,
     Same<sdk.InviteAccepted, Static<typeof inviteContract.InviteAccepted>>,
+    Same<sdk.InviteLookup, Static<typeof inviteContract.InviteLookup>>,
     Same<sdk.InviteToken, Static<typeof inviteContract.InviteToken>>,
     Same<sdk.IssuedInvite, Static<typeof inviteContract.IssuedInvite>>,
     Same<sdk.NewInvite, Static<typeof inviteContract.NewInvite>>,
@@ -111,6 +115,9 @@ export type Types = AllTrue<
     Same<sdk.NewReminder, Static<typeof secretReminderContract.NewReminder>>,
     Same<sdk.ReminderQuery, Static<typeof secretReminderContract.ReminderQuery>>,
     Same<sdk.ReminderRemoval, Static<typeof secretReminderContract.ReminderRemoval>>,
+    Same<sdk.FoundSecret, Static<typeof secretSearchContract.FoundSecret>>,
+    Same<sdk.SecretSearch, Static<typeof secretSearchContract.SecretSearch>>,
+    Same<sdk.BatchResults, Static<typeof secretContract.BatchResults>>,
     Same<sdk.DataType, Static<typeof secretContract.DataType>>,
     Same<sdk.Mode, Static<typeof secretContract.Mode>>,
     Same<sdk.NewSecrets, Static<typeof secretContract.NewSecrets>>,
@@ -175,6 +182,8 @@ export type Types = AllTrue<
 
 export type Calls = AllTrue<
   [
+    Same<Given<sdk.Api['auth']['readState']>, []>,
+    Same<Awaited<ReturnType<sdk.Api['auth']['readState']>>, Static<Endpoints['readAuthState']['response']>>,
     Same<Given<sdk.Api['auth']['exchangeToken']>, []>,
     Same<Awaited<ReturnType<sdk.Api['auth']['exchangeToken']>>, Static<Endpoints['exchangeToken']['response']>>,
     Same<Given<sdk.Api['auth']['register']>, [Static<Endpoints['register']['body']>]>,
@@ -251,6 +260,8 @@ export type Calls = AllTrue<
     Same<Awaited<ReturnType<sdk.Api['member']['update']>>, Static<Endpoints['updateMember']['response']>>,
     Same<Given<sdk.Api['member']['remove']>, [Static<Endpoints['removeMember']['params']>]>,
     Same<Awaited<ReturnType<sdk.Api['member']['remove']>>, Static<Endpoints['removeMember']['response']>>,
+    Same<Given<sdk.Api['member']['resetMfa']>, [Static<Endpoints['resetMemberMfa']['params']>]>,
+    Same<Awaited<ReturnType<sdk.Api['member']['resetMfa']>>, Static<Endpoints['resetMemberMfa']['response']>>,
     Same<
       Given<sdk.Api['member']['createInvite']>,
       [Static<Endpoints['createInvite']['params']>, Static<Endpoints['createInvite']['body']>]
@@ -258,6 +269,8 @@ export type Calls = AllTrue<
     Same<Awaited<ReturnType<sdk.Api['member']['createInvite']>>, Static<Endpoints['createInvite']['response']>>,
     Same<Given<sdk.Api['member']['resendInvite']>, [Static<Endpoints['resendInvite']['params']>]>,
     Same<Awaited<ReturnType<sdk.Api['member']['resendInvite']>>, Static<Endpoints['resendInvite']['response']>>,
+    Same<Given<sdk.Api['member']['lookUpInvite']>, [Static<Endpoints['lookUpInvite']['body']>]>,
+    Same<Awaited<ReturnType<sdk.Api['member']['lookUpInvite']>>, Static<Endpoints['lookUpInvite']['response']>>,
     Same<Given<sdk.Api['member']['acceptInvite']>, [Static<Endpoints['acceptInvite']['body']>]>,
     Same<Awaited<ReturnType<sdk.Api['member']['acceptInvite']>>, Static<Endpoints['acceptInvite']['response']>>,
     Same<Given<sdk.Api['member']['declineInvite']>, [Static<Endpoints['declineInvite']['body']>]>,
@@ -371,6 +384,11 @@ export type Calls = AllTrue<
       ]
     >,
     Same<Awaited<ReturnType<sdk.Api['secret']['deleteReminder']>>, Static<Endpoints['deleteReminder']['response']>>,
+    Same<
+      Given<sdk.Api['secret']['search']>,
+      [Static<Endpoints['searchSecrets']['params']>, Static<Endpoints['searchSecrets']['query']>]
+    >,
+    Same<Awaited<ReturnType<sdk.Api['secret']['search']>>, Static<Endpoints['searchSecrets']['response']>>,
     Same<
       Given<sdk.Api['secret']['listVersions']>,
       [Static<Endpoints['listVersions']['params']>, Static<Endpoints['listVersions']['query']>]
