@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { openCase, type Plan, readers } from './case.ts'
-import { call } from './seed.ts'
+import { apiOf } from './seed.ts'
 
 export const federate: Plan = {
   name: 'exchange an outside token (OIDC)',
@@ -10,8 +10,8 @@ export const federate: Plan = {
   async open(world) {
     const issuer = await startIssuer()
     const identity = { name: 'bench', issuer: issuer.url, audience: 'coffer', subject: 'bench' }
-    const rights = { permission: 'read', scope: { all: true } }
-    await call(world.service, 'POST', '/v1/workspace/main/oidc', world.seeded.session, { ...identity, ...rights })
+    const api = apiOf(world.service, world.seeded.session)
+    await api.oidc.create({ ws: 'main' }, { ...identity, permission: 'read', scope: { all: true } })
     const body = JSON.stringify({ token: await issuer.sign(), workspaceId: 'main' })
     const load = { path: '/v1/auth/oidc/exchange', method: 'POST', body, connections: readers }
     return { ...(await openCase(world, this.name, load)), close: issuer.stop }

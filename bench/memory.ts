@@ -1,7 +1,7 @@
 /** Memory growth over a million reads in a thousand environments. */
 import type { Generator } from './load.ts'
 import type { Running } from './process.ts'
-import { call, type Seeded } from './seed.ts'
+import { apiOf, type Seeded } from './seed.ts'
 
 const environmentsWanted = 1_000
 const readsWanted = 1_000_000
@@ -37,16 +37,15 @@ async function createEnvironments(
   seeded: Seeded,
   progress: (text: string) => void,
 ): Promise<string[]> {
+  const api = apiOf(service, seeded.session)
   const paths: string[] = []
   while (paths.length < environmentsWanted) {
     const slug = `memory-${paths.length}`
-    const wanted = { name: slug, slug, teamId: seeded.teamId }
-    const { environments } = await call(service, 'POST', '/v1/workspace/main/project', seeded.session, wanted)
-    const project = `/v1/workspace/main/project/${slug}`
+    const { environments } = await api.project.create({ ws: 'main' }, { name: slug, slug, teamId: seeded.teamId })
     const ids = environments.map(({ id }) => id)
     const secrets = [{ key: 'DATABASE_URL', value: `postgres://db.example.com/${slug}` }]
-    await call(service, 'POST', `${project}/secret`, seeded.session, { environments: ids, secrets })
-    paths.push(...ids.map((id) => `${project}/secret/DATABASE_URL?environmentId=${id}`))
+    await api.secret.create({ ws: 'main', prj: slug }, { environments: ids, secrets })
+    paths.push(...ids.map((id) => `/v1/workspace/main/project/${slug}/secret/DATABASE_URL?environmentId=${id}`))
     progress(`creating environments: ${Math.min(paths.length, environmentsWanted)} of ${environmentsWanted}`)
   }
   return paths.slice(0, environmentsWanted)

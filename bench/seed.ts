@@ -1,4 +1,5 @@
 /** Creates the measured data through the API. */
+import { type Api, createApi } from '@coffer/sdk'
 import type { Running } from './process.ts'
 
 export type Seeded = {
@@ -10,58 +11,32 @@ export type Seeded = {
   readonly environmentId: string
 }
 export type World = { readonly service: Running; readonly seeded: Seeded }
-type Answer = {
-  readonly accessToken: string
-  readonly token: string
-  readonly id: string
-  readonly environments: readonly { readonly id: string }[]
-}
 
-export async function call<Wanted = Answer>(
-  service: Running,
-  method: string,
-  path: string,
-  credential?: string,
-  body?: unknown,
-): Promise<Wanted> {
-  const response = await fetch(service.url + path, {
-    method,
-    headers: {
-      ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  })
-  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
-  // The caller names the response type of the route it called.
-  return (await response.json()) as Wanted
-}
+/** Growing the store takes long requests. */
+export const apiOf = ({ url }: Running, credential: string | null): Api =>
+  createApi({ url, credential, timeoutMs: 120_000 })
 
 /** A workspace with three projects; the first has 50 secrets in development, every fifth one a reference. */
 export async function seed(service: Running): Promise<Seeded> {
   const account = { email: 'bench@example.com', name: 'Bench', password: 'a long enough password' }
-  const { accessToken: session } = await call(service, 'POST', '/v1/auth/register', undefined, account)
-  const team = await call(service, 'POST', '/v1/workspace/main/team', session, { name: 'Bench' })
-  const projects: Answer[] = []
-  for (const slug of ['api', 'web', 'worker']) {
-    const body = { name: slug, slug, teamId: team.id }
-    projects.push(await call(service, 'POST', '/v1/workspace/main/project', session, body))
-  }
-  const environmentId = projects[0]?.environments[0]?.id ?? ''
+  const { accessToken: session } = await apiOf(service, null).auth.register(account)
+  const api = apiOf(service, session)
+  const team = await api.team.create({ ws: 'main' }, { name: 'Bench' })
+  const create = (slug: string) => api.project.create({ ws: 'main' }, { name: slug, slug, teamId: team.id })
+  const environmentId = (await create('api')).environments[0]?.id ?? ''
+  await create('web')
+  await create('worker')
   const secrets = Array.from({ length: 50 }, (_, index) => ({
     key: `SECRET_${index}`,
     value: index % 5 === 4 ? `https://\${SECRET_${index - 1}}/path` : `value-${index}-${'x'.repeat(24)}`,
   }))
-  await call(service, 'POST', '/v1/workspace/main/project/api/secret', session, {
-    environments: [environmentId],
-    secrets,
-  })
-  const issue = async (permission: string) => {
-    const wanted = { name: permission, permission, scope: { all: true }, expiresIn: '24h' }
-    return (await call(service, 'POST', '/v1/workspace/main/tokens', session, wanted)).token
+  await api.secret.create({ ws: 'main', prj: 'api' }, { environments: [environmentId], secrets })
+  const issue = async (permission: 'read' | 'read-write') => {
+    const wanted = { name: permission, permission, scope: { all: true }, expiresIn: '24h' } as const
+    return (await api.token.create({ ws: 'main' }, wanted)).token
   }
   const [token, writer] = [await issue('read'), await issue('read-write')]
-  const { accessToken: jwt } = await call(service, 'POST', '/v1/auth/exchange', token)
+  const { accessToken: jwt } = await apiOf(service, token).auth.exchangeToken()
   return { session, token, writer, jwt, teamId: team.id, environmentId }
 }
 
@@ -71,17 +46,15 @@ export type Project = { readonly id: string; readonly path: string; readonly env
 
 /** A separate project with this many secrets in its first environment. */
 export async function createProject({ service, seeded }: World, slug: string, secretCount: number): Promise<Project> {
-  const wanted = { name: slug, slug, teamId: seeded.teamId }
-  const made = await call(service, 'POST', '/v1/workspace/main/project', seeded.session, wanted)
+  const api = apiOf(service, seeded.session)
+  const made = await api.project.create({ ws: 'main' }, { name: slug, slug, teamId: seeded.teamId })
   const path = `/v1/workspace/main/project/${slug}`
   const environmentId = made.environments[0]?.id ?? ''
   const secrets = Array.from({ length: secretCount }, (_, index) => ({
     key: `KEY_${index}`,
     value: `value-${index}-${'x'.repeat(24)}`,
   }))
-  if (secretCount > 0) {
-    await call(service, 'POST', `${path}/secret`, seeded.session, { environments: [environmentId], secrets })
-  }
+  if (secretCount > 0) await api.secret.create({ ws: 'main', prj: slug }, { environments: [environmentId], secrets })
   return { id: made.id, path, environmentId }
 }
 

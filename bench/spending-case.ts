@@ -1,6 +1,6 @@
 /** Cases that use up their data or change more than one value: the data is created again before each run. */
 import { type Case, openCase, type Plan, readers, writers } from './case.ts'
-import { bearer, call, createProject, makeMany, type World } from './seed.ts'
+import { apiOf, bearer, createProject, makeMany, type World } from './seed.ts'
 
 /** Tokens per cold run, within the limit of tokens per person in a workspace. */
 const coldTokens = 900
@@ -11,16 +11,16 @@ const importers = 4
 
 /** Creates tokens that were never used, so that each needs a lookup; later runs rotate the tokens of earlier ones. */
 function createColdTokens({ service, seeded: { session } }: World): (count: number) => Promise<string[]> {
-  const path = '/v1/workspace/main/tokens'
+  const { token } = apiOf(service, session)
   const ids: string[] = []
   return (count) =>
     makeMany(count, async (index) => {
       const known = ids[index]
-      if (known !== undefined) return (await call(service, 'POST', `${path}/${known}/rotate`, session, {})).token
-      const wanted = { name: `cold ${index}`, permission: 'read', scope: { all: true }, expiresIn: '24h' }
-      const { id, token } = await call(service, 'POST', path, session, wanted)
-      ids[index] = id
-      return token
+      if (known !== undefined) return (await token.rotate({ ws: 'main', id: known })).token
+      const wanted = { name: `cold ${index}`, permission: 'read', scope: { all: true }, expiresIn: '24h' } as const
+      const created = await token.create({ ws: 'main' }, wanted)
+      ids[index] = created.id
+      return created.token
     })
 }
 
@@ -72,8 +72,8 @@ export const importThousand: Plan = {
 const makeShares = ({ service, seeded }: World, count: number) =>
   makeMany(count, async () => {
     const wanted = { content: 'a text of a few words, shared once', expiresIn: 3_600, maxViews: 100 }
-    const path = '/v1/workspace/main/project/api/secret-share'
-    return `/v1/share/${(await call(service, 'POST', path, seeded.session, wanted)).token}/view`
+    const { token } = await apiOf(service, seeded.session).share.create({ ws: 'main', prj: 'api' }, wanted)
+    return `/v1/share/${token}/view`
   })
 
 export const openShare: Plan = {

@@ -1,13 +1,14 @@
 /** Plans a sync to a fake Vault on loopback that already holds all 1,000 secrets. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { FlowAnswers } from '@coffer/sdk'
 import { fakeVault } from '../test/vendor/fake/vault-kv.ts'
 import { startFake } from '../test/vendor/fake.ts'
 import { openCase, type Plan } from './case.ts'
-import { bearer, call, createProject, type Project, type World } from './seed.ts'
+import { apiOf, bearer, createProject, type Project, type World } from './seed.ts'
 
 const planners = 4
 const deadlineMs = 60_000
-const flow = '/v1/sync/vault-kv/flow'
+const provider = { slug: 'vault-kv' }
 
 export const planSync: Plan = {
   name: 'plan a sync of 1,000',
@@ -17,8 +18,8 @@ export const planSync: Plan = {
     const vault = await startFake(fakeVault(), { plain: true })
     try {
       const syncId = await setUp(world, project, { ...vault.fake.credential, address: vault.url }, vault.fake.target)
+      await waitUntilPushed(world, syncId)
       const path = `${project.path}/sync/${syncId}/plan`
-      await waitUntilPushed(world, path)
       const load = { path, method: 'POST', headers: bearer(world.seeded.session), connections: planners }
       return { ...(await openCase(world, this.name, load)), close: () => vault.close() }
     } catch (error) {
@@ -31,24 +32,24 @@ export const planSync: Plan = {
 type Values = Readonly<Record<string, string>>
 
 async function setUp({ service, seeded }: World, project: Project, auth: Values, target: Values): Promise<string> {
-  const post = <Wanted>(path: string, body: unknown) => call<Wanted>(service, 'POST', path, seeded.session, body)
-  const { syncConfigId } = await post<{ syncConfigId: string }>('/v1/sync/vault-kv/start', { projectId: project.id })
-  const answer = (step: string, values: Values) => post(flow, { syncConfigId, step, values })
+  const { sync } = apiOf(service, seeded.session)
+  const { syncConfigId } = await sync.start(provider, { projectId: project.id })
+  const answer = (step: FlowAnswers['step'], values: Values) =>
+    sync.submitFlowStep(provider, { syncConfigId, step, values })
   await answer('auth', auth)
   await answer('target', target)
   await answer('mapping', { environment: project.environmentId })
-  type Review = { fields: { id: string; data: { defaultValue?: string } }[] }
-  const review = await call<Review>(service, 'GET', `${flow}?syncConfigId=${syncConfigId}&step=review`, seeded.session)
-  const confirm = review.fields.find(({ id }) => id === 'confirm')?.data.defaultValue ?? ''
-  await answer('review', { confirm })
+  const { fields } = await sync.readFlowStep(provider, { syncConfigId, step: 'review' })
+  const confirm = fields.find(({ id }) => id === 'confirm')
+  await answer('review', { confirm: (confirm?.type === 'input' && confirm.data.defaultValue) || '' })
   return syncConfigId
 }
 
 /** The first push starts automatically after setup. */
-async function waitUntilPushed({ service, seeded }: World, path: string): Promise<void> {
+async function waitUntilPushed({ service, seeded }: World, id: string): Promise<void> {
   const startedAt = performance.now()
   while (performance.now() - startedAt < deadlineMs) {
-    const { unchanged } = await call<{ unchanged: string[] }>(service, 'POST', path, seeded.session)
+    const { unchanged } = await apiOf(service, seeded.session).sync.plan({ ws: 'main', prj: 'synced', id })
     if (unchanged.length === 1_000) return
     await sleep(200)
   }
