@@ -53,7 +53,7 @@ const ms = (number: number) => number.toFixed(number < 10 ? 2 : 1)
 
 const columns = (reference: string): [name: string, width: number][] => [
   ['conns', 7],
-  ['req/s', 9],
+  ['req/s', 12],
   [reference, 16],
   ['ratio', 8],
   ['commits', 9],

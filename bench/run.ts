@@ -23,12 +23,14 @@ import {
   startLines,
   toMarkdown,
 } from './report.ts'
+import { measureSdk } from './sdk.ts'
 import { exchange } from './spending-case.ts'
 
 const options = readOrEnd(help, readOptions)
 const bench = openBench(options)
 const { report } = bench
 await measureEngine(bench, sqlite, sqlitePlans)
+await measureSdk(bench)
 const postgres = await findPostgres()
 try {
   if (postgres) {
