@@ -1,6 +1,6 @@
 /** Calls of the API against the real service. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type SdkService, startSdkService } from '../../test/sdk-service.ts'
+import { json, type SdkService, startScripted, startSdkService } from '../../test/sdk-service.ts'
 import { type Api, coffer, listAll } from './coffer.ts'
 
 let running: SdkService
@@ -69,6 +69,13 @@ test('a list with pages is read to its end', async () => {
       .toReversed()
       .slice(0, 3),
   )
+})
+
+test('a list whose cursor stays the same is an error instead of an endless loop', async () => {
+  const { url, requests } = await startScripted(json(200, [{}], { 'x-next-cursor': 'same' }))
+  const stuck = listAll(coffer.api({ url, credential: 'x', platform: { env: {} } }).audit.list, { ws: 'main' })
+  await expect(Array.fromAsync(stuck)).rejects.toMatchObject({ name: 'ResponseError' })
+  expect(requests).toHaveLength(2)
 })
 
 test('public calls send no credential', async () => {

@@ -2,6 +2,7 @@
 import { type ConnectOptions, connect } from './connect.ts'
 import type { Api } from './contract-types.ts'
 import { endpointTable } from './endpoint-table.ts'
+import { ResponseError } from './error.ts'
 import { type CallOptions, type QueryValue, withParams, withQuery } from './request.ts'
 
 type Fields = Readonly<Record<string, string | number>>
@@ -50,12 +51,16 @@ export async function* listAll<Params, ListQuery extends { cursor?: string }, It
   do {
     const asked = { ...query, ...(cursor !== undefined && { cursor }) } as ListQuery
     cursor = undefined
-    yield* await list(params, asked, {
+    const items = await list(params, asked, {
       ...options,
       onResponse(details) {
         cursor = details.nextCursor
         options.onResponse?.(details)
       },
     })
+    if (cursor !== undefined && cursor === asked.cursor) {
+      throw new ResponseError('The list does not end: its next page is the same one.', 200)
+    }
+    yield* items
   } while (cursor !== undefined)
 }
