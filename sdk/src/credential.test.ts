@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createToken } from '../../test/harness.ts'
 import { createIdentity, loopbackAllowed, startIssuer, type TestIssuer } from '../../test/issuer.ts'
+import { startNode } from '../../test/program.ts'
 import { json, type SdkService, startScripted, startSdkService, testClock } from '../../test/sdk-service.ts'
 import { createApi } from './api.ts'
 import type { ConnectOptions } from './connect.ts'
@@ -173,6 +174,30 @@ describe('the exchange for a JWT', () => {
     client.advance(14 * 60_000)
     const signal = AbortSignal.timeout(400)
     expect(await client.api.workspace.list({ signal })).toEqual(['Bearer jwt'])
+    expect(exchanges).toBe(2)
+  })
+
+  test('a process does not stay for a renewal that is told to wait', async () => {
+    let exchanges = 0
+    const { url } = await startScripted((response, request) => {
+      if (request.url !== exchangePath) json(200, [])(response, request, '')
+      else if (exchanges++ === 0) json(200, { accessToken: 'jwt', expiresIn: 60 })(response, request, '')
+      else json(429, {}, { 'retry-after': '20' })(response, request, '')
+    })
+    const program = join(folder, 'program.ts')
+    await writeFile(
+      program,
+      `import { createApi } from '${join(import.meta.dirname, 'coffer.ts')}'
+       let at = 0
+       const platform = { now: () => at }
+       const api = createApi({ url: '${url}', credential: 'cof_live_x', exchange: true, platform })
+       await api.workspace.list()
+       at = 59_000
+       await api.workspace.list()
+       const doneAt = performance.now()
+       process.on('exit', () => console.log(performance.now() - doneAt < 15_000))`,
+    )
+    expect(await startNode([program]).ended).toMatchObject({ code: 0, err: '', out: 'true\n' })
     expect(exchanges).toBe(2)
   })
 

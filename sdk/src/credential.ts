@@ -64,8 +64,8 @@ export function createJwtSource(
     async bearer(signal) {
       if (jwt && now() < jwt.renewAt) return jwt.token
       if (!jwt || now() >= jwt.endsAt) return (await renew(signal)).token
-      // Nobody waits for the renewal while the old one is valid. If it fails, the next request tries again.
-      renew(undefined).catch(() => undefined)
+      // Nobody waits for the renewal while the old one is valid, and a program that is done does not stay for its retries.
+      renew(AbortSignal.timeout(jwt.endsAt - now())).catch(() => undefined)
       return jwt.token
     },
     drop(bearer) {

@@ -48,7 +48,7 @@ async function readText(response: Response, maxBytes: number): Promise<string> {
     if (done) return text + decoder.decode()
     bytes += value.length
     if (bytes > maxBytes) {
-      await reader.cancel()
+      reader.cancel().catch(() => undefined)
       throw tooLarge(response.status, maxBytes)
     }
     text += decoder.decode(value, { stream: true })
