@@ -4,6 +4,7 @@ import { type Static, Type } from './schema.ts'
 
 export const maxValueBytes = 64 * 1024
 export const maxSecretsPerRequest = 10_000
+export const maxEnvironmentsPerRequest = 100
 
 /** 1-255 characters, and never shaped like an id, because paths accept both. */
 export const SecretName = Type.String({ minLength: 1, maxLength: 255, pattern: '^[A-Za-z0-9_-]+$' })
@@ -59,7 +60,7 @@ export const Secret = Type.Object({
 })
 export type Secret = Static<typeof Secret>
 
-const oneOrMore = Type.Union([EnvironmentKey, Type.Array(EnvironmentKey, { maxItems: 100 })])
+const oneOrMore = Type.Union([EnvironmentKey, Type.Array(EnvironmentKey, { maxItems: maxEnvironmentsPerRequest })])
 const readQuery = {
   environmentId: Type.Optional(oneOrMore),
   environment_id: Type.Optional(oneOrMore),
@@ -83,7 +84,7 @@ export type WriteMode = (typeof writeModes)[number]
 
 export const NewSecrets = Type.Object(
   {
-    environments: Type.Array(EnvironmentKey, { minItems: 1, maxItems: 100 }),
+    environments: Type.Array(EnvironmentKey, { minItems: 1, maxItems: maxEnvironmentsPerRequest }),
     secrets: Type.Array(
       Type.Object(
         {

@@ -11,7 +11,7 @@ import type {
   WriteResult,
   WriteResults,
 } from '@coffer/contract/secret'
-import { maxSecretsPerRequest } from '@coffer/contract/secret'
+import { maxEnvironmentsPerRequest, maxSecretsPerRequest } from '@coffer/contract/secret'
 import { invalid } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import { type ProjectAccess, requireProject } from '../../access/access.ts'
@@ -107,6 +107,10 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
   const [first] = operations
   if (!first) throw invalid('operations', 'must not be empty.')
   const own = body.environmentId === undefined ? first.environment : requireReached(access, body.environmentId)
+  const environments = [...new Set([own, ...operations.map(({ environment }) => environment)])]
+  if (environments.length > maxEnvironmentsPerRequest) {
+    throw invalid('operations', `name more than ${maxEnvironmentsPerRequest} environments: send several batches.`)
+  }
   refuseRepeated(operations)
   const renames = operations.flatMap((operation) => (operation.op === 'rename' ? [operation] : []))
   if (renames.length > 0) requireWholeProject(access, 'rename a secret')
@@ -119,7 +123,6 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
     return [{ key, environment, value: operation.value, note: operation.note, isPersonal, ifVersion }]
   })
   const work = async (ctx: CompareContext): Promise<BatchResults> => {
-    const environments = [...new Set([own, ...operations.map(({ environment }) => environment)])]
     ctx.compared.push({ environments, keys: operations.map(({ key }) => key) })
     const options = upsert(ctx, access, body.message)
     const renamed = await renameSecrets(ctx, access, renames, options)

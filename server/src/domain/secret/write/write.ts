@@ -6,6 +6,7 @@ import type { WriteMode, WriteResult } from '@coffer/contract/secret'
 import { newId } from '../../../crypto/id.ts'
 import { Failure, isFailure } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
+import type { SealedValue } from '../../../store/secret/value.ts'
 import { type ProjectAccess, reauthorise } from '../../access/access.ts'
 import type { WriteContext } from '../../context.ts'
 import { isId } from '../../id.ts'
@@ -180,14 +181,38 @@ async function loadPresent(
   const ownerId = requests[0]?.ownerId ?? ''
   await secretValues.requireNewestKeys(environmentIds, workspace.id, environmentKeys)
   const names = new Map([...secrets.values()].map(({ id, name }) => [id, name]))
-  const secretIds = [...names.keys()]
-  const rows = await createWriteAllowance(ctx).load(
-    maxRowsOf(environmentIds.length * secretIds.length, ownerId),
-    () => secretValues.measureOf(environmentIds, secretIds, ownerId),
-    () => secretValues.listOf(environmentIds, secretIds, ownerId),
-  )
+  const allowance = createWriteAllowance(ctx)
+  const rows: SealedValue[] = []
+  for (const { environmentIds, secretIds } of listBlocks(edits, secrets)) {
+    const loaded = await allowance.load(
+      maxRowsOf(environmentIds.length * secretIds.length, ownerId),
+      () => secretValues.measureOf(environmentIds, secretIds, ownerId),
+      () => secretValues.listOf(environmentIds, secretIds, ownerId),
+    )
+    for (const row of loaded) rows.push(row)
+  }
   const opened = await openValues(ctx, access, rows, names)
   return { secrets, values: presentValues(rows, opened, ownerId) }
+}
+
+type Block = { readonly environmentIds: readonly string[]; readonly secretIds: readonly string[] }
+
+/** Blocks up to this size are loaded by one query, even if the edits need only a few of their values. */
+const smallBlock = 256
+
+/**
+ * The values to load: every secret in every environment, by one query. If the edits need less than half of them, each
+ * environment is a block of its own, because a batch can write different secrets in each of many environments.
+ */
+function listBlocks(edits: readonly Edit[], secrets: ReadonlyMap<string, SecretRecord>): Block[] {
+  const blockOf = (some: readonly Edit[]): Block => ({
+    environmentIds: [...new Set(some.map(({ environment }) => environment.id))],
+    secretIds: [...new Set(some.flatMap(({ key }) => secrets.get(key)?.id ?? []))],
+  })
+  const whole = blockOf(edits)
+  const values = whole.environmentIds.length * whole.secretIds.length
+  if (values <= Math.max(smallBlock, 2 * edits.length)) return [whole]
+  return [...Map.groupBy(edits, ({ environment }) => environment.id).values()].map(blockOf)
 }
 
 async function planRequest(request: CheckedRequest, present: Present): Promise<ProjectChange> {

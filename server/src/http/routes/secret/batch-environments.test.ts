@@ -12,6 +12,7 @@ import {
   type TestUser,
 } from '../../../../../test/harness.ts'
 import { createSecretProject, type SecretProject } from '../../../../../test/secret-project.ts'
+import type { Db, Engine } from '../../../store/engine/sql.ts'
 
 let service: TestService
 let owner: TestUser
@@ -337,6 +338,53 @@ test('the entry of a batch also names values that it found equal: they can confi
   await mustBatch([set('NOTED', 'canary-noted', { note: 'new' }), guess], { environmentId: 'development' })
   const both = [{ key: 'NOTED', environment: 'development' }, ...unchanged]
   expect(await newest()).toMatchObject({ action: 'UPDATE', entity: { name: 'NOTED' }, after: { unchanged: both } })
+})
+
+describe('many environments', () => {
+  const names = (count: number) => Array.from({ length: count }, (_, at) => `place ${at}`)
+
+  /** Counts the rows that queries in transactions return during the work. */
+  async function countRows(work: () => Promise<unknown>): Promise<number> {
+    const { engine } = service.app.services
+    const { transaction: run } = engine
+    let count = 0
+    const counting: Engine['transaction'] = (lock, within) =>
+      run(lock, (transaction) => {
+        const all: Db['all'] = async (query) => {
+          const rows = await transaction.db.all<never>(query)
+          count += rows.length
+          return rows
+        }
+        return within({ ...transaction, db: { ...transaction.db, all } })
+      })
+    Reflect.set(engine, 'transaction', counting)
+    await work().finally(() => Reflect.set(engine, 'transaction', run))
+    return count
+  }
+
+  test('only the values that the batch writes are loaded, not every secret in every environment', async () => {
+    await begin()
+    const environments = names(30)
+    for (const name of environments) await project.must('POST', '/environment', { name })
+    const keys = environments.map((_, at) => `KEY_${at}`)
+    await project.must('POST', '/secret', { environments, secrets: keys.map((key) => ({ key, value: key })) })
+    const operations = keys.map((key, at) => set(key, 'new', inEnvironment(environments[at] ?? '')))
+    const rows = await countRows(() => mustBatch(operations))
+    expect(rows).toBeLessThan(10 * operations.length)
+    expect(await project.state('place 3')).toMatchObject({ KEY_2: 'KEY_2', KEY_3: 'new', KEY_4: 'KEY_4' })
+  })
+
+  test('a batch names 100 at most, like other writes', async () => {
+    await begin()
+    const environments = names(101)
+    for (const name of environments) await project.must('POST', '/environment', { name })
+    const operations = environments.map((name) => set('A', '1', inEnvironment(name)))
+    await expectUntouched(async () => {
+      const refused = await batch(operations)
+      expect(refused).toMatchObject({ status: 400, body: { message: expect.stringMatching(/^operations: .*100/) } })
+    })
+    expect((await mustBatch(operations.slice(1))).revisions).toHaveLength(100)
+  })
 })
 
 test('of many concurrent batches over the same environments each is whole', async () => {
