@@ -21,13 +21,19 @@ export async function pushSyncs(services: Services, signal: AbortSignal): Promis
 
   async function pushUntilNoneIsDue(): Promise<void> {
     while (!signal.aborted) {
+      let full: readonly string[] = []
       while (running.size < maxRuns && !signal.aborted) {
-        const sync = await claimSync(services, listFull(running.values()))
+        full = listFull(running.values())
+        const sync = await claimSync(services, full)
         if (!sync) break
         const run = runSync(services, sync, signal).finally(() => running.delete(run))
         running.set(run, sync.workspaceId)
       }
-      if (running.size === 0) return
+      if (running.size === 0) {
+        if (full.length === 0) return
+        // The runs of a full workspace have ended during the claim, which left out its other syncs.
+        continue
+      }
       const pause = Promise.withResolvers<void>()
       const timer = setTimeout(pause.resolve, lookEveryMs)
       await Promise.race([...running.keys(), pause.promise])
