@@ -26,6 +26,7 @@ const unit = {
     'server/src/{crypto,domain}/**/*.test.ts',
     'contract/**/*.test.ts',
     'sdk/**/*.test.ts',
+    'cli/**/*.test.ts',
     'bench/*.test.ts',
     'test/*.test.ts',
     'torture/*.test.ts',

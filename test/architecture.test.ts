@@ -46,7 +46,7 @@ test('a layer imports only the layers below it', () => {
   expect(wrong).toEqual([])
 })
 
-const folders = ['server/src', 'contract', 'sdk', 'test', 'bench', 'torture', 'docs']
+const folders = ['server/src', 'contract', 'sdk', 'cli', 'test', 'bench', 'torture', 'docs']
 const everyEdge = folders.flatMap((folder) => listFiles(join(root, folder))).flatMap((file) => edgesOf(importsOf(file)))
 
 test('no import cycle between files, type imports included', () => {
@@ -140,6 +140,17 @@ test('the generator, the build and the type checks of the client library use not
   expect(outside).toEqual([])
 })
 
+const commandLine = listFiles(join(root, 'cli/src')).filter((file) => !file.endsWith('.test.ts'))
+
+test('the command line uses the client library alone, and never loads node:http at its start', () => {
+  const outside = commandLine.flatMap(importsOf).filter(({ to }) => !/^(\.|node:|@coffer\/sdk(\/|$))/.test(to))
+  expect([...new Set(outside.map(({ from, to }) => `${relative(root, from)}: ${to}`))]).toEqual([
+    'cli/src/prompt.ts: @clack/prompts',
+  ])
+  const heavy = commandLine.flatMap(importsOf).filter(({ to }) => /^node:https?2?$/.test(to))
+  expect(heavy).toEqual([])
+})
+
 test('only the engines import a database driver, and only outbound.ts and mail.ts open connections', () => {
   const owners: Record<string, RegExp> = {
     pg: /store\/engine\/postgres\.ts$/,
@@ -192,7 +203,9 @@ test('the fuzzer imports no code of the service', () => {
 })
 
 test('every export is used in another file', () => {
-  const files = ['server/src', 'test', 'bench', 'torture', 'docs'].flatMap((folder) => listFiles(join(root, folder)))
+  const files = ['server/src', 'cli', 'test', 'bench', 'torture', 'docs'].flatMap((folder) =>
+    listFiles(join(root, folder)),
+  )
   const texts = new Map(files.map((file) => [file, readFileSync(file, 'utf8')]))
   const namedIn = new Map<string, Set<string>>()
   const clientTests = listFiles(join(root, 'sdk')).map((file): [string, string] => [file, readFileSync(file, 'utf8')])

@@ -1,0 +1,6 @@
+/** Every command, in the order of the help. A command's module is loaded when it is called. */
+import type { CommandEntry } from '../command.ts'
+
+export const commandTable: readonly CommandEntry[] = [
+  { name: 'whoami', about: 'Show who is signed in', load: async () => (await import('./whoami.ts')).whoami },
+]

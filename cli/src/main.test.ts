@@ -1,0 +1,51 @@
+/** The program itself: help, unknown words, errors and exit codes. */
+import { expect, test } from 'vitest'
+import { openShell } from '../../test/cli.ts'
+
+test('prints its commands without arguments and with --help', async () => {
+  const shell = openShell()
+  const bare = await shell.coffer([])
+  const asked = await shell.coffer(['--help'])
+  expect(bare).toMatchObject({ code: 0, err: '' })
+  expect(bare.out).toContain('Usage: coffer <command> [flags]')
+  expect(asked).toEqual(bare)
+})
+
+test('prints its version', async () => {
+  const { code, out } = await openShell().coffer(['--version'])
+  expect(code).toBe(0)
+  expect(out).toMatch(/^\d+\.\d+\.\d+\n$/)
+})
+
+test.each([
+  { args: ['whoamI'], err: '`whoamI` is not a command of coffer.\ntry: coffer whoami' },
+  { args: ['whoami', '--jsn'], err: '--jsn is not a flag of coffer whoami.\ntry: --json' },
+  { args: ['whoami', '--url'], err: '--url needs a value.\ntry: --url=URL' },
+  { args: ['whoami', '--url', '--json'], err: '--url needs a value.\ntry: --url=URL' },
+  { args: ['whoami', '--json=1'], err: '--json takes no value.' },
+  { args: ['whoami', 'me'], err: 'There are too many arguments.\ntry: coffer whoami' },
+  { args: ['whoami', '--', 'me'], err: 'coffer whoami takes no `--`.\ntry: coffer whoami' },
+  { args: ['whoami'], err: 'The address of the service is not known.\ntry: coffer login URL' },
+])('refuses $args', async ({ args, err }) => {
+  expect(await openShell().coffer(args)).toMatchObject({ code: 2, out: '', err: `coffer: ${err}\n` })
+})
+
+test('says what to do if nobody is signed in', async () => {
+  const { code, err } = await openShell().coffer(['whoami', '--url', 'http://127.0.0.1:1'])
+  expect(code).toBe(3)
+  expect(err).toBe('coffer: You are not signed in to http://127.0.0.1:1.\ntry: coffer login http://127.0.0.1:1\n')
+})
+
+test('says that the service cannot be reached', async () => {
+  const shell = openShell({ COFFER_TOKEN: 'coffer_live_x', COFFER_URL: 'http://127.0.0.1:1' })
+  expect(await shell.coffer(['whoami'])).toMatchObject({
+    code: 7,
+    err: 'coffer: http://127.0.0.1:1 cannot be reached (ECONNREFUSED).\n',
+  })
+})
+
+test('runs in a terminal', async () => {
+  const session = openShell().terminal(['whoami'])
+  await session.see('try: coffer login URL')
+  expect(await session.ended).toMatchObject({ code: 2 })
+})

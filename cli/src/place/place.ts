@@ -1,0 +1,69 @@
+/** Where a command works: service, workspace, project and environment. Flag before variable before file before login. */
+import type { Context } from '../context.ts'
+import { usageError } from '../error.ts'
+import { readLogins } from '../session/login-file.ts'
+import { type FoundFile, findProjectFile } from './project-file.ts'
+
+export type PlaceName = 'url' | 'workspace' | 'project' | 'environment'
+
+/** What is known, and where it comes from, such as `--project`, `COFFER_PROJECT`, or the path of a file. */
+export type Setting = { readonly value: string; readonly from: string }
+
+export type Settings = {
+  readonly file: FoundFile | undefined
+  find(name: PlaceName): Setting | undefined
+}
+
+export function readSettings(ctx: Context): Settings {
+  const file = findProjectFile(ctx.cwd)
+  const { byUrl, lastUrl } = readLogins(ctx.env)
+  const find = (name: PlaceName): Setting | undefined => {
+    const flag = ctx.flags[name]
+    if (flag !== undefined) return { value: flag, from: `--${name}` }
+    const variable = `COFFER_${name.toUpperCase()}`
+    const ofVariable = ctx.env[variable]
+    if (ofVariable) return { value: ofVariable, from: variable }
+    const ofFile = file?.content[name]
+    if (file && ofFile !== undefined) return { value: ofFile, from: file.path }
+    const ofLogin = name === 'url' ? lastUrl : name === 'workspace' ? byUrl[urlOf(find)]?.workspace : undefined
+    return ofLogin === undefined ? undefined : { value: ofLogin, from: 'the last login' }
+  }
+  return { file, find }
+}
+
+const urlOf = (find: (name: PlaceName) => Setting | undefined): string => withoutSlash(find('url')?.value ?? '')
+
+export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
+
+const hints: Readonly<Record<PlaceName, string>> = {
+  url: 'coffer login URL',
+  workspace: 'coffer init, or --workspace SLUG',
+  project: 'coffer init, or --project SLUG',
+  environment: 'coffer init, or --environment NAME',
+}
+
+export function requireSetting(settings: Settings, name: PlaceName): string {
+  const found = settings.find(name)
+  if (!found) throw usageError(`The ${name === 'url' ? 'address of the service' : name} is not known.`, hints[name])
+  return name === 'url' ? withoutSlash(found.value) : found.value
+}
+
+export type Place = {
+  readonly url: string
+  readonly workspace: string
+  readonly project: string
+  readonly environment: string
+}
+
+export function requireProject(ctx: Context): Omit<Place, 'environment'> {
+  const settings = readSettings(ctx)
+  return {
+    url: requireSetting(settings, 'url'),
+    workspace: requireSetting(settings, 'workspace'),
+    project: requireSetting(settings, 'project'),
+  }
+}
+
+export function requirePlace(ctx: Context): Place {
+  return { ...requireProject(ctx), environment: requireSetting(readSettings(ctx), 'environment') }
+}

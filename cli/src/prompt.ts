@@ -1,0 +1,74 @@
+/** Questions to the person at the terminal. The library is loaded only when something is asked. */
+import type { Context } from './context.ts'
+import { CliError, usageError } from './error.ts'
+
+type Asked = {
+  /** The question, such as `Password`. */
+  readonly message: string
+  /** What to do where nobody can be asked, printed after `try:`. */
+  readonly hint: string
+}
+
+type Prompts = typeof import('@clack/prompts')
+
+/** Refuses where nobody can answer: a script must end, not hang. */
+async function openPrompts({ terminal }: Context, { message, hint }: Asked): Promise<Prompts> {
+  if (!terminal.isInteractive) throw usageError(`There is nobody to ask here: ${message}`, hint)
+  return import('@clack/prompts')
+}
+
+export async function askText(
+  ctx: Context,
+  asked: Asked & { readonly initial?: string; readonly check?: (text: string) => string | undefined },
+): Promise<string> {
+  const prompts = await openPrompts(ctx, asked)
+  const answer = await prompts.text({
+    message: asked.message,
+    ...(asked.initial !== undefined && { initialValue: asked.initial }),
+    validate: (text) => asked.check?.(text ?? ''),
+    output: ctx.terminal.stderr,
+  })
+  return answered(prompts, answer)
+}
+
+/** Shows a mask instead of the letters. */
+export async function askHidden(
+  ctx: Context,
+  asked: Asked & { readonly check?: (text: string) => string | undefined },
+): Promise<string> {
+  const prompts = await openPrompts(ctx, asked)
+  const answer = await prompts.password({
+    message: asked.message,
+    validate: (text) => asked.check?.(text ?? ''),
+    output: ctx.terminal.stderr,
+  })
+  return answered(prompts, answer)
+}
+
+export async function confirm(ctx: Context, asked: Asked): Promise<boolean> {
+  const prompts = await openPrompts(ctx, asked)
+  return answered(
+    prompts,
+    await prompts.confirm({ message: asked.message, initialValue: false, output: ctx.terminal.stderr }),
+  )
+}
+
+export async function choose<Value extends string>(
+  ctx: Context,
+  asked: Asked & { readonly options: readonly { readonly value: Value; readonly label: string }[] },
+): Promise<Value> {
+  const prompts = await openPrompts(ctx, asked)
+  const answer = await prompts.select<string>({
+    message: asked.message,
+    options: asked.options.map(({ value, label }) => ({ value: value as string, label })),
+    output: ctx.terminal.stderr,
+  })
+  // One of the given options.
+  return answered(prompts, answer) as Value
+}
+
+/** Ctrl-C at a question ends the command. */
+function answered<Answer>(prompts: Prompts, answer: Answer): Exclude<Answer, symbol> {
+  if (prompts.isCancel(answer)) throw new CliError('cancelled', 'Cancelled.')
+  return answer as Exclude<Answer, symbol>
+}
