@@ -3,7 +3,7 @@ import type { Context } from './context.ts'
 import { usageError } from './error.ts'
 
 /** As large as the largest body that the service accepts. */
-const maxBytes = 5 * 1024 * 1024
+const maxBytes = 8 * 1024 * 1024
 
 export async function readStdin({ terminal, out }: Context): Promise<string> {
   if (terminal.stdin.isTTY) out.note('Reading from the terminal; end with Ctrl-D.')
@@ -12,7 +12,7 @@ export async function readStdin({ terminal, out }: Context): Promise<string> {
   for await (const chunk of terminal.stdin) {
     const bytes = Buffer.from(chunk)
     size += bytes.length
-    if (size > maxBytes) throw usageError('The input is larger than 5 MiB.')
+    if (size > maxBytes) throw usageError('The input is larger than 8 MiB.')
     chunks.push(bytes)
   }
   const text = Buffer.concat(chunks).toString('utf8')
