@@ -19,7 +19,7 @@ export {
 } from './error.ts'
 export type { Platform } from './platform.ts'
 export type { CallOptions, ResponseDetails } from './request.ts'
-export { openSecrets, type Secrets, type SecretsOptions } from './secrets.ts'
+export { openSecrets, type Secrets, type SecretsOptions, type Snapshot } from './secrets.ts'
 export { fetchTransport, type Transport, type TransportRequest, type TransportResponse } from './transport.ts'
 export type { Change, WatchOptions } from './watch.ts'
 

@@ -37,6 +37,27 @@ describe.each([
     expect(secrets.reveal().PORT).toBe('5432')
   })
 
+  test('a snapshot starts without a read, and asks with its ETag', async () => {
+    const kept = (await open()).snapshot()
+    const statuses: number[] = []
+    const secrets = await coffer({
+      snapshot: kept,
+      platform: {
+        env: running.env,
+        async transport(request) {
+          const response = await transport(request)
+          statuses.push(response.status)
+          return response
+        },
+      },
+    })
+    expect(secrets.get('PORT')).toBe('5432')
+    expect(statuses).toEqual([])
+    expect(await secrets.refresh()).toEqual({ added: [], changed: [], removed: [] })
+    expect(statuses).toEqual([304])
+    expect(secrets.snapshot()).toEqual(kept)
+  })
+
   test('a credential for one environment needs no project', async () => {
     const { body } = await running.service.call<{ token: string }>('POST', '/v1/workspace/main/tokens', {
       token: running.session,

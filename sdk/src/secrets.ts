@@ -16,9 +16,14 @@ export type SecretsOptions = ConnectOptions & {
   readonly onUnresolved?: 'error' | 'keep' | 'empty'
   /** How long a refresh may fail before it throws; 10 minutes by default. A 401, 403 or 404 always throws. */
   readonly staleIfErrorMs?: number
+  /** An earlier read to start from. Nothing is read then until `refresh` is called. */
+  readonly snapshot?: Snapshot
   /** Ends the first read. */
   readonly signal?: AbortSignal
 }
+
+/** All values in a plain object, and the ETag that asks whether they have changed. */
+export type Snapshot = { readonly values: Readonly<Record<string, string>>; readonly etag: string | undefined }
 
 export type Secrets = {
   /** Throws `MissingSecret` if there is none. */
@@ -32,6 +37,8 @@ export type Secrets = {
   names(): string[]
   /** All values in a plain object, which can be printed by accident. */
   reveal(): Record<string, string>
+  /** For a later `coffer({ snapshot })`. */
+  snapshot(): Snapshot
   /** Asks the service for changes. Keeps the values if it cannot answer, for `staleIfErrorMs`. */
   refresh(options?: { readonly signal?: AbortSignal }): Promise<Change>
   /** Waits for changes until `signal` aborts or the loop ends. Throws what `refresh` throws. */
@@ -44,7 +51,10 @@ export async function openSecrets(options: SecretsOptions = {}): Promise<Secrets
   const { client, platform } = connect(options)
   const { path, place } = locate(options, platform)
   const { staleIfErrorMs = defaultStaleIfErrorMs, onUnresolved = 'error' } = options
-  let loaded = await load(undefined, options.signal)
+  const { snapshot } = options
+  let loaded: Loaded = snapshot
+    ? { values: new Map(Object.entries(snapshot.values)), etag: snapshot.etag, at: platform.now() }
+    : await load(undefined, options.signal)
   /** Set after 401, 403 and 404: the values are no longer for this caller. */
   let refusal: ApiError | undefined
 
@@ -102,6 +112,7 @@ export async function openSecrets(options: SecretsOptions = {}): Promise<Secrets
     },
     names: () => [...known().keys()],
     reveal: () => Object.fromEntries(known()),
+    snapshot: () => ({ values: Object.fromEntries(known()), etag: loaded.etag }),
     refresh: ({ signal } = {}) => refresh(signal),
     watch: (watching) =>
       watchChanges(loaded.values, (signal) => refresh(signal).then(() => loaded.values), platform, watching),
