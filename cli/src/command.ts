@@ -1,5 +1,6 @@
 /** What a command declares: its flags, its arguments and what it does. */
 import type { Context } from './context.ts'
+import type { ExitName } from './error.ts'
 import type { Flags, FlagValues } from './flag.ts'
 
 export type Input<Declared extends Flags> = {
@@ -18,6 +19,8 @@ export type Command<Declared extends Flags = Flags> = {
   /** True for `coffer run`, whose command follows `--`. */
   readonly takesRest?: boolean
   readonly flags: Declared
+  /** The exit code of every failure, for a command whose other codes belong to somebody else. */
+  readonly failure?: ExitName
   /** Further paragraphs of the help: examples, rules. */
   readonly details?: string
   /** Returns the exit code; nothing means 0. */

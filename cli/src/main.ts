@@ -38,7 +38,12 @@ async function start(given: readonly string[], rest: readonly string[] | undefin
   }
   const command = await entry.load()
   if (wantsHelp) return print(commandHelp(path, entry, command))
-  return runCommand(`coffer ${path}`, command, left, rest)
+  try {
+    return await runCommand(`coffer ${path}`, command, left, rest)
+  } catch (error) {
+    const code = report(error, given)
+    return command.failure === undefined ? code : exitCodes[command.failure]
+  }
 }
 
 async function runCommand(
@@ -53,9 +58,6 @@ async function runCommand(
   if (args.length < min) throw usageError('An argument is missing.', usage)
   if (args.length > max) throw usageError('There are too many arguments.', usage)
   if (rest && !command.takesRest) throw usageError(`${name} takes no \`--\`.`, usage)
-  // A reader that closes its end, such as `head`, ends the command without a message.
-  process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => process.exit(code === 'EPIPE' ? 141 : 1))
-  process.stderr.on('error', () => undefined)
   // The parser has just given each declared flag a value of its type.
   const global = flags as GlobalFlags
   const terminal = openTerminal(process.env, global)
@@ -134,7 +136,7 @@ function report(error: unknown, given: readonly string[]): number {
     : ['coffer: an unexpected error occurred; please report it.', ...describeBug(error)]
   if (error instanceof CliError && error.hint) lines.push(`try: ${error.hint}`)
   if (isVerbose && error instanceof CofferError && error.requestId) lines.push(`request id: ${error.requestId}`)
-  process.stderr.write(`${lines.join('\n')}\n`)
+  process.stderr.on('error', () => undefined).write(`${lines.join('\n')}\n`)
   return exitCodes[exitNameOf(error)]
 }
 

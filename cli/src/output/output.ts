@@ -25,17 +25,17 @@ export type Progress = { update(text: string): void; end(): void }
 type Options = { readonly json: boolean; readonly quiet: boolean; readonly verbose: boolean }
 
 export function createOutput(terminal: Terminal, { json, quiet, verbose }: Options): Output {
-  const { stdout, stderr, hasColor } = terminal
-  const say = (text: string) => void stderr.write(`${text}\n`)
+  const say = (text: string) => void terminal.stderr.write(`${text}\n`)
   return {
     show(value, table) {
+      const { stdout, hasColor } = terminal
       if (json) stdout.write(`${JSON.stringify(value, undefined, stdout.isTTY ? 2 : undefined)}\n`)
       else stdout.write(formatTable(table(), { isTerminal: stdout.isTTY === true, hasColor, width: stdout.columns }))
     },
-    line: (text) => void stdout.write(`${text}\n`),
+    line: (text) => void terminal.stdout.write(`${text}\n`),
     raw: (text) =>
       new Promise((resolve, reject) => {
-        stdout.write(text, (error) => (error ? reject(error) : resolve()))
+        terminal.stdout.write(text, (error) => (error ? reject(error) : resolve()))
       }),
     note: (text) => {
       if (!quiet) say(text)
@@ -44,7 +44,7 @@ export function createOutput(terminal: Terminal, { json, quiet, verbose }: Optio
     detail: (text) => {
       if (verbose && !quiet) say(text)
     },
-    progress: (label) => startProgress(stderr, label, quiet || terminal.stderr.isTTY !== true),
+    progress: (label) => startProgress(terminal.stderr, label, quiet || terminal.stderr.isTTY !== true),
   }
 }
 

@@ -11,14 +11,31 @@ export type Terminal = {
   readonly hasColor: boolean
 }
 
+/** Each stream is opened with its first use: opening one takes a tenth of the start of a command. */
 export function openTerminal(env: Environment, flags: Pick<GlobalFlags, 'no-input' | 'no-color'>): Terminal {
-  const { stdin, stdout, stderr } = process
   const isAllowed = !flags['no-input'] && !env.COFFER_NO_INPUT && !isSet(env.CI)
+  let stdout: NodeJS.WriteStream | undefined
+  let stderr: NodeJS.WriteStream | undefined
   return {
-    stdin,
-    stdout,
-    stderr,
-    isInteractive: isAllowed && stdin.isTTY === true && stderr.isTTY === true,
-    hasColor: stdout.isTTY === true && !flags['no-color'] && !env.NO_COLOR && env.TERM !== 'dumb',
+    get stdin() {
+      return process.stdin
+    },
+    get stdout() {
+      // A reader that closes its end, such as `head`, ends the command without a message.
+      stdout ??= process.stdout.on('error', ({ code }: NodeJS.ErrnoException) =>
+        process.exit(code === 'EPIPE' ? 141 : 1),
+      )
+      return stdout
+    },
+    get stderr() {
+      stderr ??= process.stderr.on('error', () => undefined)
+      return stderr
+    },
+    get isInteractive() {
+      return isAllowed && process.stdin.isTTY === true && process.stderr.isTTY === true
+    },
+    get hasColor() {
+      return process.stdout.isTTY === true && !flags['no-color'] && !env.NO_COLOR && env.TERM !== 'dumb'
+    },
   }
 }
