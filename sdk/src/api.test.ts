@@ -80,7 +80,10 @@ test('a list whose cursor stays the same is an error instead of an endless loop'
 
 test('public calls send no credential', async () => {
   const { deviceCode } = await api.auth.createDeviceCode({ clientId: 'test' })
-  await expect(api.auth.pollDevice({ clientId: 'test', deviceCode })).rejects.toMatchObject({ status: 400 })
+  await expect(api.auth.pollDevice({ clientId: 'test', deviceCode })).rejects.toMatchObject({
+    status: 400,
+    message: 'authorization_pending',
+  })
   const body = { email: 'owner@example.com', password: 'wrong password' }
   await expect(api.auth.login(body)).rejects.toMatchObject({ status: 401 })
 })

@@ -123,7 +123,8 @@ function readAnswer(request: Request, response: TransportResponse, bearer: strin
   if (status >= 200 && status < 300) return { ...details, body: parseBody(request, response, requestId) }
   if (status < 400)
     throw new ResponseError('The service answered with a redirect: check its address.', status, requestId)
-  const { message } = Object(parseJson(response.body))
+  // Polling for a device login is refused with a word in `error` instead of a message.
+  const { error, message = error } = Object(parseJson(response.body))
   const text = typeof message === 'string' && message !== '' ? message : `The service answered with status ${status}.`
   const retryAfterMs = parseRetryAfter(response.header('retry-after'), now)
   throw new ApiError(redacted(text, [bearer, ...confidential(request.body)]), status, requestId, retryAfterMs)
