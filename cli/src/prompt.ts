@@ -14,6 +14,9 @@ type Prompts = typeof import('@clack/prompts')
 /** Refuses where nobody can answer: a script must end, not hang. */
 async function openPrompts({ terminal }: Context, { message, hint }: Asked): Promise<Prompts> {
   if (!terminal.isInteractive) throw usageError(`There is nobody to ask here: ${message}`, hint)
+  // Terminals of containers and of tests may have no size; the library would write one letter on each line.
+  terminal.stderr.columns ||= 80
+  terminal.stderr.rows ||= 24
   return import('@clack/prompts')
 }
 
@@ -45,12 +48,11 @@ export async function askHidden(
   return answered(prompts, answer)
 }
 
-export async function confirm(ctx: Context, asked: Asked): Promise<boolean> {
+/** `initial` is the answer of the Enter key: no, unless it is given. */
+export async function confirm(ctx: Context, asked: Asked & { readonly initial?: boolean }): Promise<boolean> {
   const prompts = await openPrompts(ctx, asked)
-  return answered(
-    prompts,
-    await prompts.confirm({ message: asked.message, initialValue: false, output: ctx.terminal.stderr }),
-  )
+  const { message, initial = false } = asked
+  return answered(prompts, await prompts.confirm({ message, initialValue: initial, output: ctx.terminal.stderr }))
 }
 
 export async function choose<Value extends string>(
