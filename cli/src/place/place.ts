@@ -33,7 +33,8 @@ export function readSettings(ctx: Context): Settings {
 
 const urlOf = (find: (name: PlaceName) => Setting | undefined): string => withoutSlash(find('url')?.value ?? '')
 
-export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
+/** One spelling for each service, because logins are kept by address. */
+const withoutSlash = (url: string): string => (URL.canParse(url) ? new URL(url).href : url).replace(/\/+$/, '')
 
 const hints: Readonly<Record<PlaceName, string>> = {
   url: 'coffer login URL',

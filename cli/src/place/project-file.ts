@@ -1,5 +1,5 @@
 /** `.coffer.json`: where a folder's secrets are. It is committed with the code, so it never holds a secret. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { CliError } from '../error.ts'
 
@@ -26,6 +26,20 @@ export function findProjectFile(folder: string): FoundFile | undefined {
     if (existsSync(path)) return { path, content: readProjectFile(path) }
     if (existsSync(join(current, '.git')) || dirname(current) === current) return undefined
   }
+}
+
+/** Replaces the file in one step. Returns its path. */
+export function writeProjectFile(folder: string, content: ProjectFile): string {
+  const path = join(folder, projectFileName)
+  const fresh = `${path}.${process.pid}`
+  try {
+    writeFileSync(fresh, `${JSON.stringify(content, undefined, 2)}\n`)
+    renameSync(fresh, path)
+  } catch (error) {
+    rmSync(fresh, { force: true })
+    throw new CliError('failure', `${path} cannot be written (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`)
+  }
+  return path
 }
 
 function readProjectFile(path: string): ProjectFile {

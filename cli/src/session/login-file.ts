@@ -1,5 +1,5 @@
 /** The logins of this user, one for each service, in a file that only the user can read. */
-import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { Environment } from '../environment.ts'
@@ -27,7 +27,7 @@ export function configFolder(env: Environment): string | undefined {
   return base ? join(base, 'coffer') : undefined
 }
 
-function homeOf(env: Environment): string | undefined {
+export function homeOf(env: Environment): string | undefined {
   if (env.HOME) return env.HOME
   try {
     return env.HOME === undefined && homedir() !== '/' ? homedir() : undefined
@@ -36,33 +36,74 @@ function homeOf(env: Environment): string | undefined {
   }
 }
 
-const fileName = 'logins.json'
+/** Undefined where the user has no home. */
+export function loginFilePath(env: Environment): string | undefined {
+  const folder = configFolder(env)
+  return folder && join(folder, 'logins.json')
+}
 
 export function readLogins(env: Environment): Logins {
-  const folder = configFolder(env)
-  if (!folder) return { byUrl: {} }
+  const path = loginFilePath(env)
   try {
-    const { byUrl, lastUrl } = JSON.parse(readFileSync(join(folder, fileName), 'utf8'))
-    return { byUrl: Object(byUrl), ...(typeof lastUrl === 'string' && { lastUrl }) }
+    return path ? parseLogins(readFileSync(path, 'utf8')) : { byUrl: {} }
   } catch {
     // No login yet, or a file that is not readable: signing in again replaces it.
     return { byUrl: {} }
   }
 }
 
-/** Replaces the file in one step, so that a crash leaves the old or the new one. */
-export function writeLogins(env: Environment, logins: Logins): void {
+/** Leaves out entries that are no logins. Throws if the text is not JSON. */
+export function parseLogins(text: string): Logins {
+  const { byUrl, lastUrl } = Object(JSON.parse(text))
+  const logins = Object.entries(Object(byUrl)).filter((entry): entry is [string, Login] => isLogin(entry[1]))
+  return { byUrl: Object.fromEntries(logins), ...(typeof lastUrl === 'string' && { lastUrl }) }
+}
+
+function isLogin(value: unknown): value is Login {
+  const { email, userId, workspace, store, session } = Object(value)
+  const isText = (field: unknown) => typeof field === 'string'
+  return (
+    isText(email) &&
+    isText(userId) &&
+    (workspace === undefined || isText(workspace)) &&
+    (store === 'file' ? isText(session) : store === 'keychain')
+  )
+}
+
+/** Refuses before anybody signs in for nothing. */
+export function requireLoginFolder(env: Environment): string {
   const folder = configFolder(env)
-  if (!folder)
+  if (!folder) {
     throw new CliError('failure', 'There is no folder for the login: HOME is not set.', 'set HOME or XDG_CONFIG_HOME')
-  const path = join(folder, fileName)
-  const fresh = `${path}.${process.pid}`
+  }
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     chmodSync(folder, 0o700)
-    writeFileSync(fresh, `${JSON.stringify(logins, undefined, 2)}\n`, { mode: 0o600 })
+    const probe = join(folder, `probe.${process.pid}`)
+    writeFileSync(probe, '', { mode: 0o600 })
+    rmSync(probe)
+  } catch (error) {
+    throw cannotWrite(folder, error)
+  }
+  return folder
+}
+
+/** Replaces the file in one step, so that a crash leaves the old or the new one. */
+export function changeLogins(env: Environment, change: (logins: Logins) => Logins): void {
+  const path = join(requireLoginFolder(env), 'logins.json')
+  const fresh = `${path}.${process.pid}`
+  try {
+    writeFileSync(fresh, `${JSON.stringify(change(readLogins(env)), undefined, 2)}\n`, { mode: 0o600 })
     renameSync(fresh, path)
   } catch (error) {
-    throw new CliError('failure', `${path} cannot be written (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`)
+    rmSync(fresh, { force: true })
+    throw cannotWrite(path, error)
   }
 }
+
+const cannotWrite = (path: string, error: unknown) =>
+  new CliError(
+    'failure',
+    `${path} cannot be written (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`,
+    'set XDG_CONFIG_HOME to a folder that you can write to',
+  )
