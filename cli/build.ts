@@ -25,6 +25,9 @@ export async function buildPackage(folder: string): Promise<void> {
   } = JSON.parse(readFileSync(join(root, 'cli/package.json'), 'utf8'))
   const published = { ...manifest, bin: { coffer: 'coffer.js' }, engines: { node: '>=24' } }
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify(published, undefined, 2)}\n`)
+  // The other guides are not in the package.
+  const guide = readFileSync(join(root, 'docs/cli.md'), 'utf8').replace(/\[([^\]]+)\]\([\w-]+\.md[^)]*\)/g, '$1')
+  writeFileSync(join(folder, 'README.md'), guide)
   copyFileSync(join(root, 'LICENSE'), join(folder, 'LICENSE'))
 }
 

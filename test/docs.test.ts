@@ -2,6 +2,11 @@
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import type { CommandEntry } from '../cli/src/command.ts'
+import { commandTable } from '../cli/src/commands/table.ts'
+import { exitCodes } from '../cli/src/error.ts'
+import { globalFlags } from '../cli/src/flag.ts'
+import { cliPage } from '../docs/cli-page.ts'
 import { pagesFolder, providerPages } from '../docs/provider-pages.ts'
 import { mappingFields } from '../server/src/domain/sync/mapping.ts'
 import { providers } from '../server/src/providers/registry.ts'
@@ -23,6 +28,25 @@ test('docs/provider has exactly one page per provider, as "npm run docs" writes 
   for (const [name, text] of pages) {
     expect(readFileSync(join(pagesFolder, name), 'utf8'), `run "npm run docs": ${name}`).toBe(text)
   }
+})
+
+test('docs/cli.md is as "npm run docs" writes it, and names every command, flag, variable and exit code', async () => {
+  const { file, text } = await cliPage()
+  expect(readFileSync(file, 'utf8'), 'run "npm run docs"').toBe(text)
+  for (const name of Object.keys(globalFlags)) expect(text).toContain(`--${name}`)
+  const visit = async ({ name, commands, load, isHidden }: CommandEntry, parent = ''): Promise<void> => {
+    if (isHidden) return
+    for (const inner of commands ?? []) await visit(inner, `${name} `)
+    if (!load) return
+    const [, section = ''] = text.split(`\n### ${parent}${name}\n`)
+    for (const flag of Object.keys((await load()).flags)) expect(section, `${parent}${name}`).toContain(`--${flag}`)
+  }
+  for (const entry of commandTable) await visit(entry)
+  for (const code of Object.values(exitCodes))
+    expect(text).toMatch(new RegExp(`^\\| ${code} \\||\\b${code} (means )?that`, 'm'))
+  const sources = globSync('cli/src/**/*.ts', { cwd: root }).map((path) => readFileSync(join(root, path), 'utf8'))
+  const variables = sources.flatMap((source) => [...source.matchAll(/\benv\.((?:COFFER|XDG)_\w+|CI|NO_COLOR)\b/g)])
+  for (const [, name = ''] of variables) expect(text).toContain(`\`${name}\``)
 })
 
 test('docs/sync.md explains every field of the mapping', () => {

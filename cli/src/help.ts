@@ -39,7 +39,7 @@ export function commandHelp(path: string, { about, aliases = [] }: CommandEntry,
   ].join('\n')
 }
 
-const flagLines = (flags: Flags): string[] =>
+export const flagLines = (flags: Flags): string[] =>
   align(
     Object.entries(flags).map(([name, { type, short, value, about, choices }]): [string, string] => {
       const word = value ?? 'VALUE'

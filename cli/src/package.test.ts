@@ -1,0 +1,41 @@
+/** The built package works in an empty folder, without this repository. */
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+import { startSdkService } from '../../test/sdk-service.ts'
+import { buildPackage } from '../build.ts'
+import { commandTable } from './commands/table.ts'
+
+test('npm installs it, its help lists every command, and it reads from a service', async () => {
+  const service = await startSdkService()
+  onTestFinished(() => service.stop())
+  const folder = await mkdtemp(join(tmpdir(), 'coffer-package-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const [built, consumer] = [join(folder, 'built'), join(folder, 'consumer')]
+  await buildPackage(built)
+  expect((await readdir(built)).sort()).toEqual(['LICENSE', 'README.md', 'coffer.js', 'main.js', 'package.json'])
+  const manifest = JSON.parse(await readFile(join(built, 'package.json'), 'utf8'))
+  expect(manifest).toMatchObject({ name: '@coffer/cli', bin: { coffer: 'coffer.js' }, engines: { node: '>=24' } })
+  expect(manifest.dependencies).toBeUndefined()
+
+  await mkdir(consumer)
+  await writeFile(join(consumer, 'package.json'), '{}')
+  // The service runs in this process, so nothing may block it.
+  const run = async (program: string, args: readonly string[], env: Readonly<Record<string, string | undefined>>) =>
+    (await promisify(execFile)(program, args, { cwd: consumer, env: { PATH: process.env.PATH, ...env } })).stdout
+  const { HOME } = process.env
+  await run('npm', ['pack', built, '--silent'], { HOME })
+  await run('npm', ['install', '--offline', '--silent', './coffer-cli-0.1.0.tgz'], { HOME })
+  const coffer = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+    run(join(consumer, 'node_modules/.bin/coffer'), args, { HOME: folder, ...env })
+
+  expect(await coffer(['--version'])).toBe('0.1.0\n')
+  const help = await coffer(['--help'])
+  for (const { name, about, isHidden } of commandTable) {
+    if (!isHidden) expect(help).toMatch(new RegExp(`^ +${name} +${about.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`, 'm'))
+  }
+  expect(JSON.parse(await coffer(['whoami', '--json'], service.env))).toMatchObject({ credential: { type: 'static' } })
+})
