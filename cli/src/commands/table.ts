@@ -4,4 +4,9 @@ import type { CommandEntry } from '../command.ts'
 export const commandTable: readonly CommandEntry[] = [
   { name: 'login', about: 'Sign in to a service', load: async () => (await import('./login.ts')).login },
   { name: 'whoami', about: 'Show who is signed in', load: async () => (await import('./whoami.ts')).whoami },
+  {
+    name: 'import',
+    about: 'Import a file, or the secrets of another tool',
+    load: async () => (await import('./import.ts')).importCommand,
+  },
 ]

@@ -1,0 +1,187 @@
+import { readFileSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { RevisionResults, WriteResults } from '@coffer/sdk'
+import { defineCommand } from '../command.ts'
+import { connect } from '../connect.ts'
+import type { Context } from '../context.ts'
+import { CliError, usageError } from '../error.ts'
+import { type Found, listNames } from '../import/entry.ts'
+import { type NamedSecret, nameSecrets } from '../import/name.ts'
+import { type FileFormat, importFormats, recognise } from '../import/recognise.ts'
+import { visible } from '../output/table.ts'
+import { type Place, requirePlace } from '../place/place.ts'
+import { readStdin } from '../stdin.ts'
+
+/** Limits of one request to the service, which is one transaction. */
+const maxBytes = 8 * 1024 * 1024
+const maxSecrets = 10_000
+/** Thousands of secrets take the service longer than other requests. */
+const timeoutMs = 120_000
+
+const modes = ['create', 'upsert', 'skip'] as const
+
+export const importCommand = defineCommand({
+  usage: 'FILE|-',
+  args: [0, 1],
+  flags: {
+    format: { type: 'string', value: 'FORMAT', about: 'Format of the file', choices: importFormats },
+    mode: { type: 'string', value: 'MODE', about: 'What happens to keys that exist', choices: modes },
+    'dry-run': { type: 'boolean', about: 'Only show what would change' },
+    message: { type: 'string', short: 'm', value: 'TEXT', about: 'Message of the revision' },
+    from: { type: 'string', value: 'SERVICE', about: 'Read a live service instead of a file', choices: ['vault'] },
+    path: { type: 'string', value: 'PATH', about: 'Mount and folder to read, with --from vault' },
+  },
+  details: `
+Imports a file into the environment, all of it or nothing. Prints names and what happens to them, never values.
+
+Modes: create (the default) refuses keys that have a value, upsert changes them, skip leaves them as they are.
+
+The format is guessed from the content and the ending of the file: dotenv, JSON, YAML, CSV, or the JSON of another tool:
+  vault      vault kv get -format=json secret/app; or an object of paths, each with its fields
+  doppler    doppler secrets --json; doppler secrets download --no-file --format json
+  infisical  infisical export --format=json
+  1password  op item get ITEM --format json; op item list --format json | op item get - --format json
+  aws        aws secretsmanager get-secret-value; aws ssm get-parameters-by-path --with-decryption
+
+Names of other tools: folders that all secrets share are left out. A name that is valid (letters, digits, _ and -) stays
+as it is; any other one becomes upper case with _: db/prod.password is imported as DB_PROD_PASSWORD. Two secrets that
+would get the same name are refused. "\${" in the values of other tools stays text and is no reference.
+
+--from vault reads a KV engine (version 1 or 2) with your own token: VAULT_ADDR, VAULT_TOKEN and, if you use one,
+VAULT_NAMESPACE. Folders below --path become part of the names. For a private CA set NODE_EXTRA_CA_CERTS.
+
+Examples:
+  coffer import .env
+  coffer import .env.production -e production --mode upsert --dry-run
+  doppler secrets --json | coffer import -
+  coffer import --from vault --path secret/app --mode skip
+`,
+  async run(ctx, { flags, args: [file] }) {
+    if (flags.from === undefined && file === undefined) throw usageError('A file is missing.', 'coffer import .env')
+    if (flags.from !== undefined && (file !== undefined || flags.format !== undefined)) {
+      throw usageError(
+        '--from vault takes neither a file nor --format.',
+        'coffer import --from vault --path secret/app',
+      )
+    }
+    if (flags.from !== undefined && flags.path === undefined) {
+      throw usageError('--from vault needs --path.', 'coffer import --from vault --path secret/app')
+    }
+    if (flags.from === undefined && flags.path !== undefined) throw usageError('--path belongs to --from vault.')
+    const place = requirePlace(ctx)
+    const source = await readSource(ctx, file, flags)
+    const isDryRun = flags['dry-run']
+    const mode = modes.find((one) => one === flags.mode) ?? 'create'
+    const options = { mode, dryRun: isDryRun, ...(flags.message !== undefined && { message: flags.message }) }
+    const results = await write(ctx, place, source, options)
+    show(ctx, place, results, isDryRun)
+    if (file !== undefined && file !== '-' && !isDryRun) {
+      ctx.out.note(`${visible(file)} still holds the secrets in the clear: delete it when you no longer need it.`)
+    }
+  },
+})
+
+type Source =
+  | { readonly kind: 'file'; readonly format: FileFormat; readonly content: string }
+  | { readonly kind: 'secrets'; readonly secrets: readonly NamedSecret[] }
+
+type Flags = { readonly format: string | undefined; readonly path: string | undefined }
+
+async function readSource(ctx: Context, file: string | undefined, { format, path }: Flags): Promise<Source> {
+  if (file === undefined) {
+    const { readVault } = await import('../import/vault-server.ts')
+    return nameFound(ctx, await readVault(ctx, path ?? ''), true)
+  }
+  const content = file === '-' ? await readStdin(ctx) : readFile(ctx, file)
+  const recognised = recognise(content, file === '-' ? undefined : file, format)
+  if (recognised.kind === 'file') {
+    if (format === undefined) ctx.out.note(`Format: ${recognised.format}.`)
+    return { ...recognised, content }
+  }
+  if (format === undefined) ctx.out.note(`Format: export of ${recognised.name}.`)
+  return nameFound(ctx, recognised.found, false)
+}
+
+function nameFound({ out }: Context, found: Found, keepsFolders: boolean): Source {
+  for (const warning of found.warnings ?? []) out.warn(visible(warning))
+  const { secrets, renamed } = nameSecrets(found, { keepsFolders })
+  if (renamed.length > 0) out.note(`Renamed: ${visible(listNames(renamed))}.`)
+  const leftOut = found.leftOut ?? []
+  if (leftOut.length > 0) out.note(`Left out: ${visible(listNames(leftOut))}.`)
+  if (secrets.length === 0) throw new CliError('failure', 'There is nothing to import.')
+  if (secrets.length > maxSecrets) throw tooLarge()
+  return { kind: 'secrets', secrets }
+}
+
+function readFile({ cwd }: Context, file: string): string {
+  const path = resolve(cwd, file)
+  try {
+    if (statSync(path).size > maxBytes) throw tooLarge()
+    const bytes = readFileSync(path)
+    const text = bytes.toString('utf8')
+    if (!Buffer.from(text, 'utf8').equals(bytes)) throw new CliError('failure', `${file} is not UTF-8 text.`)
+    return text
+  } catch (error) {
+    if (error instanceof CliError) throw error
+    throw usageError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`)
+  }
+}
+
+/** One transaction or nothing: a part of a file is never imported. */
+const tooLarge = () =>
+  new CliError('failure', 'One import takes at most 10,000 secrets and 8 MiB. Nothing was imported.', 'split the file')
+
+type Options = { readonly mode: (typeof modes)[number]; readonly dryRun: boolean; readonly message?: string }
+
+async function write(
+  ctx: Context,
+  { workspace, project, environment }: Place,
+  source: Source,
+  options: Options,
+): Promise<RevisionResults | WriteResults> {
+  const { secret } = connect(ctx)
+  const params = { ws: workspace, prj: project }
+  if (Buffer.byteLength(JSON.stringify(source)) > maxBytes - 4_096) throw tooLarge()
+  const progress = ctx.out.progress(options.dryRun ? 'Comparing…' : 'Importing…')
+  try {
+    if (source.kind === 'secrets') {
+      const body = { environments: [environment], secrets: [...source.secrets], ...options }
+      return await secret.create(params, body, { timeoutMs })
+    }
+    const { format, content } = source
+    return await secret.import(params, { environmentId: environment, format, content, ...options }, { timeoutMs })
+  } catch (error) {
+    throw explained(error, options)
+  } finally {
+    progress.end()
+  }
+}
+
+/** Adds what to do about keys that exist. */
+function explained(error: unknown, { mode }: Options): unknown {
+  const isConflict = error instanceof Error && 'status' in error && error.status === 409
+  return isConflict && mode === 'create'
+    ? new CliError('conflict', error.message, '--mode upsert to change them, or --mode skip to leave them')
+    : error
+}
+
+const words = { created: 'added', updated: 'changed', unchanged: 'same', skipped: 'skipped' } as const
+
+function show(ctx: Context, place: Place, written: RevisionResults | WriteResults, isDryRun: boolean): void {
+  const rows = written.results.map(({ key, status, version }) => {
+    const word = status in words ? words[status as keyof typeof words] : status
+    return { key, word, version }
+  })
+  ctx.out.show(written, () => ({
+    columns: isDryRun ? ['key', 'change'] : ['key', 'change', 'version'],
+    rows: rows.map(({ key, word, version }) => (isDryRun ? [key, word] : [key, word, version])),
+    empty: 'There is nothing to import.',
+  }))
+  const counts = Object.values(words).flatMap((word) => {
+    const count = rows.filter((row) => row.word === word).length
+    return count > 0 ? [`${count} ${word}`] : []
+  })
+  const where = `${place.project}/${place.environment}`
+  const what = counts.join(', ') || 'nothing'
+  ctx.out.note(isDryRun ? `${what} in ${where}; nothing was written.` : `${what} in ${where}.`)
+}
