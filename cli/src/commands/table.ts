@@ -5,6 +5,19 @@ export const commandTable: readonly CommandEntry[] = [
   { name: 'login', about: 'Sign in to a service', load: async () => (await import('./login.ts')).login },
   { name: 'whoami', about: 'Show who is signed in', load: async () => (await import('./whoami.ts')).whoami },
   {
+    name: 'secrets',
+    about: 'List, read, write and edit secrets',
+    commands: [
+      {
+        name: 'list',
+        aliases: ['ls'],
+        about: 'List secrets, without their values unless asked for',
+        load: async () => (await import('./secrets/list.ts')).list,
+      },
+      { name: 'get', about: 'Print values', load: async () => (await import('./secrets/get.ts')).get },
+    ],
+  },
+  {
     name: 'import',
     about: 'Import a file, or the secrets of another tool',
     load: async () => (await import('./import.ts')).importCommand,
