@@ -15,6 +15,8 @@ export const commandTable: readonly CommandEntry[] = [
         load: async () => (await import('./secrets/list.ts')).list,
       },
       { name: 'get', about: 'Print values', load: async () => (await import('./secrets/get.ts')).get },
+      { name: 'set', about: 'Write values', load: async () => (await import('./secrets/set.ts')).set },
+      { name: 'delete', about: 'Delete values', load: async () => (await import('./secrets/delete.ts')).remove },
     ],
   },
   {
