@@ -70,6 +70,8 @@ export function openShell(env: Variables = {}): Shell {
       cwd: options.cwd ?? cwd,
       env: { ...base, ...env, ...options.env },
       stdio: ['pipe', 'pipe', 'pipe'],
+      // A session of its own, without the terminal that the tests may have been started from.
+      detached: true,
     })
     children.add(child)
     const printed = { out: '', err: '' }

@@ -5,6 +5,11 @@ export const commandTable: readonly CommandEntry[] = [
   { name: 'login', about: 'Sign in to a service', load: async () => (await import('./login.ts')).login },
   { name: 'whoami', about: 'Show who is signed in', load: async () => (await import('./whoami.ts')).whoami },
   {
+    name: 'run',
+    about: 'Run a command with the secrets as environment variables',
+    load: async () => (await import('./run.ts')).run,
+  },
+  {
     name: 'secrets',
     about: 'List, read, write and edit secrets',
     commands: [

@@ -1,0 +1,99 @@
+/**
+ * The key of the offline cache. With a token it is derived from the token and nothing is stored. With a login it is random
+ * and kept in a file that only this user can read, which protects backups of the cache, not against this user.
+ */
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { type Environment, isSet } from '../environment.ts'
+import { configFolder, readLogins } from '../session/login-file.ts'
+
+export type CacheKey = {
+  /** Tells credentials apart without revealing one. */
+  readonly credentialId: string
+  readonly key: Uint8Array
+}
+
+const keyBytes = 32
+const podTokenFile = '/var/run/coffer/token'
+
+/** Undefined where no key can be kept: then there is no cache. Chooses the credential in the order of the SDK. */
+export async function findCacheKey(env: Environment, url: string): Promise<CacheKey | undefined> {
+  const token = env.COFFER_TOKEN || (env.COFFER_TOKEN_FILE && readText(env.COFFER_TOKEN_FILE))
+  if (token) return keyOfToken(token.trim())
+  // Tokens of a platform are new in each job, so that no later run could read what this one keeps.
+  if (env.COFFER_TOKEN_FILE || env.ACTIONS_ID_TOKEN_REQUEST_URL || env.COFFER_ID_TOKEN || env.COFFER_ID_TOKEN_FILE) {
+    return undefined
+  }
+  if (isSet(env.KUBERNETES_SERVICE_HOST) && existsSync(podTokenFile)) return undefined
+  const login = readLogins(env).byUrl[url]
+  const key = login && keyOfUser(env)
+  return login && key && { credentialId: `user ${login.userId}`, key }
+}
+
+function keyOfToken(token: string): CacheKey {
+  const { hkdfSync } = process.getBuiltinModule('node:crypto')
+  const derive = (use: string, size: number) =>
+    Buffer.from(hkdfSync('sha256', token, '', `coffer offline cache ${use}`, size))
+  return { credentialId: `token ${derive('name', 16).toString('hex')}`, key: derive('key', keyBytes) }
+}
+
+export function cacheKeyFile(env: Environment): string | undefined {
+  const folder = configFolder(env)
+  return folder && join(folder, 'key')
+}
+
+function keyOfUser(env: Environment): Uint8Array | undefined {
+  const path = cacheKeyFile(env)
+  if (!path) return undefined
+  return readPrivateFile(path, keyBytes) ?? (existsSync(path) ? undefined : createKey(path))
+}
+
+function createKey(path: string): Uint8Array | undefined {
+  const fresh = `${path}.${process.pid}`
+  try {
+    mkdirSync(join(path, '..'), { recursive: true, mode: 0o700 })
+    writeFileSync(fresh, process.getBuiltinModule('node:crypto').randomBytes(keyBytes), { mode: 0o600, flag: 'wx' })
+    // Unlike a rename, a link does not replace the key that another command has made in the meantime.
+    linkSync(fresh, path)
+  } catch {
+    // Another command was first, or the folder cannot be written to.
+  } finally {
+    rmSync(fresh, { force: true })
+  }
+  return readPrivateFile(path, keyBytes)
+}
+
+/** Undefined for a file that is missing, too large, a link, or that anybody else owns or can read. */
+export function readPrivateFile(path: string, maxBytes: number): Buffer | undefined {
+  let file: number | undefined
+  try {
+    file = openSync(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
+    const { uid, mode, size } = fstatSync(file)
+    const isOwn = process.getuid === undefined || (uid === process.getuid() && (mode & 0o077) === 0)
+    const isRegular = (mode & constants.S_IFMT) === constants.S_IFREG
+    return isOwn && isRegular && size <= maxBytes ? readFileSync(file) : undefined
+  } catch {
+    return undefined
+  } finally {
+    if (file !== undefined) closeSync(file)
+  }
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * What the last run has read, for the time that the service cannot be reached. Each environment is one file, encrypted
+ * with AES-256-GCM. The place and the credential that it belongs to are authenticated with it, so that no file can stand in
+ * for another. Whatever is wrong with a file, it counts as no cache.
+ */
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Snapshot } from '@coffer/sdk'
+import type { Environment } from '../environment.ts'
+import { homeOf } from '../session/login-file.ts'
+import { type CacheKey, cacheKeyFile, readPrivateFile } from './cache-key.ts'
+
+/** Everything that an answer depends on. */
+export type CachePlace = {
+  readonly url: string
+  readonly workspace: string | undefined
+  readonly project: string | undefined
+  readonly environment: string | undefined
+  readonly onUnresolved: string
+}
+
+export type Cached = { readonly snapshot: Snapshot; readonly fetchedAt: number }
+
+export type CacheFile = {
+  /** Undefined if there is none that can be trusted. */
+  read(now: number): Cached | undefined
+  /** False if it cannot be written, such as in a home that is read-only. */
+  write(snapshot: Snapshot, now: number): boolean
+  remove(): void
+}
+
+const format = 1
+const nonceBytes = 12
+const tagBytes = 16
+const headBytes = 1 + nonceBytes + tagBytes
+const maxBytes = 256 * 1024 * 1024
+
+export function openCacheFile(
+  env: Environment,
+  place: CachePlace,
+  { credentialId, key }: CacheKey,
+): CacheFile | undefined {
+  const folder = cacheFolder(env)
+  if (!folder) return undefined
+  const crypto = process.getBuiltinModule('node:crypto')
+  const { url, workspace, project, environment, onUnresolved } = place
+  const owner = Buffer.from(JSON.stringify([format, url, credentialId, workspace, project, environment, onUnresolved]))
+  const path = join(folder, crypto.hash('sha256', owner))
+
+  function decrypt(bytes: Buffer): unknown {
+    const decipher = crypto.createDecipheriv('aes-256-gcm', key, bytes.subarray(1, 1 + nonceBytes), {
+      authTagLength: tagBytes,
+    })
+    decipher.setAAD(owner)
+    decipher.setAuthTag(bytes.subarray(1 + nonceBytes, headBytes))
+    const plaintext = decipher.update(bytes.subarray(headBytes))
+    decipher.final()
+    return JSON.parse(plaintext.toString('utf8'))
+  }
+
+  function encrypt(content: Cached): Buffer {
+    const nonce = crypto.randomBytes(nonceBytes)
+    const cipher = crypto.createCipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
+    cipher.setAAD(owner)
+    const ciphertext = Buffer.concat([cipher.update(JSON.stringify(content), 'utf8'), cipher.final()])
+    return Buffer.concat([Buffer.of(format), nonce, cipher.getAuthTag(), ciphertext])
+  }
+
+  return {
+    read(now) {
+      const bytes = readPrivateFile(path, maxBytes)
+      if (!bytes || bytes.length < headBytes || bytes[0] !== format) return undefined
+      try {
+        // Only `write` below can have made it: it is authenticated.
+        const cached = decrypt(bytes) as Cached
+        return cached.fetchedAt <= now ? cached : undefined
+      } catch {
+        return undefined
+      }
+    },
+    write(snapshot, now) {
+      const fresh = `${path}.${process.pid}`
+      try {
+        mkdirSync(folder, { recursive: true, mode: 0o700 })
+        writeFileSync(fresh, encrypt({ snapshot, fetchedAt: now }), { mode: 0o600, flag: 'wx' })
+        renameSync(fresh, path)
+        return true
+      } catch {
+        removeFile(fresh)
+        return false
+      }
+    },
+    remove: () => removeFile(path),
+  }
+}
+
+function removeFile(path: string): void {
+  try {
+    rmSync(path, { force: true })
+  } catch {
+    // In a folder that cannot be written to.
+  }
+}
+
+function cacheFolder(env: Environment): string | undefined {
+  const home = homeOf(env)
+  const base = env.XDG_CACHE_HOME || (home && join(home, '.cache'))
+  return base ? join(base, 'coffer') : undefined
+}
+
+/** Removes all cached values of this user, and the key that could decrypt a copy of them. */
+export function wipeCache(env: Environment): void {
+  const folder = cacheFolder(env)
+  if (folder) rmSync(folder, { recursive: true, force: true })
+  const keyFile = cacheKeyFile(env)
+  if (keyFile) rmSync(keyFile, { force: true })
+}

@@ -1,0 +1,232 @@
+/** `coffer run`: which variables the command receives, and how it ends. */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openShell, type Shell } from '../../../test/cli.ts'
+import { createProject } from '../../../test/harness.ts'
+import { type SdkService, startSdkService } from '../../../test/sdk-service.ts'
+import { times } from '../../../test/tier.ts'
+
+let running: SdkService
+const values = {
+  HOST: 'db.example.com',
+  DATABASE_URL: `postgres://\${HOST}/app`,
+  EMPTY: '',
+  LINES: 'one\ntwo "\' $x ü',
+}
+
+beforeAll(async () => {
+  running = await startSdkService()
+  await running.write(values)
+  await createProject(running.service, running.session, 'shared')
+  await write('shared', 'development', { HOST: 'shared.example.com', REGION: 'eu' })
+  for (const [environment, content] of Object.entries({
+    unsafe: {
+      PATH: '/evil',
+      LD_PRELOAD: '',
+      DYLD_INSERT_LIBRARIES: 'x',
+      NODE_OPTIONS: '--require=x',
+      KEY: 'v',
+    },
+    odd: { 'my-key': 'dashed', KEY: 'v' },
+    nul: { NUL: 'before\0after', KEY: 'v' },
+    broken: { BROKEN: `\${ABSENT}`, KEY: 'v' },
+    large: Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`LARGE_${index}`, 'x'.repeat(60_000)])),
+  })) {
+    await running.service.call('POST', '/v1/workspace/main/project/api/environment', {
+      token: running.session,
+      body: { name: environment },
+    })
+    await write('api', environment, content)
+  }
+})
+afterAll(() => running.stop())
+
+async function write(project: string, environment: string, content: Record<string, string>) {
+  const secrets = Object.entries(content).map(([key, value]) => ({ key, value }))
+  const body = { environments: [environment], secrets, mode: 'upsert' }
+  const path = `/v1/workspace/main/project/${project}/secret`
+  const answer = await running.service.call('POST', path, { token: running.session, body })
+  if (answer.status !== 201) throw new Error(answer.text)
+}
+
+const open = (env: Record<string, string | undefined> = {}) => openShell({ ...running.env, ...env })
+const printEnvironment = [process.execPath, '-e', 'console.log(JSON.stringify(process.env))']
+
+async function environmentOf(shell: Shell, flags: readonly string[], env: Record<string, string> = {}) {
+  const { code, out, err } = await shell.coffer(['run', ...flags, '--', ...printEnvironment], { env })
+  expect({ code, err }).toEqual({ code: 0, err: '' })
+  return JSON.parse(out)
+}
+
+describe('the environment of the command', () => {
+  test('holds the variables of the shell and the secrets, without the credential', async () => {
+    const shell = open({ HOST: 'shell', OTHER: 'kept', COFFER_TOKEN_NOTE: 'x', COFFER_ID_TOKEN_FILE: 'x' })
+    const { COFFER_URL, COFFER_WORKSPACE, COFFER_PROJECT, COFFER_ENVIRONMENT } = running.env
+    const seen = await environmentOf(shell, [])
+    expect(seen).toEqual({
+      PATH: process.env.PATH,
+      HOME: shell.home,
+      TMPDIR: expect.any(String),
+      NODE_COMPILE_CACHE: expect.any(String),
+      OTHER: 'kept',
+      COFFER_URL,
+      COFFER_WORKSPACE,
+      COFFER_PROJECT,
+      COFFER_ENVIRONMENT,
+      ...values,
+      DATABASE_URL: 'postgres://db.example.com/app',
+    })
+  })
+
+  test('is exactly the secrets with --pristine', async () => {
+    const shell = open()
+    expect(await environmentOf(shell, ['--pristine'])).toEqual({ ...values, DATABASE_URL: expect.any(String) })
+    expect(await environmentOf(shell, ['--pristine', '--only', 'HOST', '--preserve-env=HOME'])).toEqual({
+      HOST: 'db.example.com',
+      HOME: shell.home,
+    })
+    // Without PATH in its environment, the command is still found by ours.
+    expect(await shell.coffer(['run', '--pristine', '--', 'true'])).toMatchObject({ code: 0, err: '' })
+  })
+
+  test('holds only what --only names, under --prefix', async () => {
+    expect(await environmentOf(open(), ['--pristine', '--only', 'APP_HOST,APP_EMPTY', '--prefix', 'APP_'])).toEqual({
+      APP_HOST: 'db.example.com',
+      APP_EMPTY: '',
+    })
+    expect(await open().coffer(['run', '--only', 'HOST,ABSENT', '--', 'true'])).toMatchObject({
+      code: 125,
+      out: '',
+      err: 'coffer: There is no secret ABSENT here.\n',
+    })
+  })
+
+  test('keeps variables of the shell with --preserve-env, and -v says so', async () => {
+    const env = { HOST: 'shell', EMPTY: 'shell' }
+    expect(await environmentOf(open(env), ['--preserve-env'])).toMatchObject({ HOST: 'shell', EMPTY: 'shell' })
+    expect(await environmentOf(open(env), ['--preserve-env=HOST'])).toMatchObject({ HOST: 'shell', EMPTY: '' })
+    const { err } = await open(env).coffer(['run', '-v', '--preserve-env=HOST', '--', 'true'])
+    expect(err.split('\n').filter((line) => / shell/.test(line))).toEqual([
+      'coffer: EMPTY: from main/api/development, replaces the variable of the shell',
+      'coffer: HOST: from the shell, not from main/api/development (--preserve-env)',
+    ])
+  })
+
+  test('merges the sources of .coffer.json in their order', async () => {
+    const shell = open({ COFFER_PROJECT: undefined, COFFER_ENVIRONMENT: undefined })
+    const sources = [{ project: 'api' }, { project: 'shared' }, { project: 'shared', prefix: 'SHARED_' }]
+    const file = { environment: 'development', sources, run: { required: ['REGION'] } }
+    writeFileSync(join(shell.cwd, '.coffer.json'), JSON.stringify(file))
+    expect(await environmentOf(shell, ['--pristine'])).toEqual({
+      ...values,
+      DATABASE_URL: expect.any(String),
+      HOST: 'shared.example.com',
+      REGION: 'eu',
+      SHARED_HOST: 'shared.example.com',
+      SHARED_REGION: 'eu',
+    })
+    const { code, err } = await shell.coffer(['run', '-p', 'api', '--', 'true'])
+    expect({ code, err }).toEqual({
+      code: 125,
+      err: 'coffer: REGION must be set, as run.required of .coffer.json says.\n',
+    })
+  })
+
+  test('comes from the only environment of a token where no project is named', async () => {
+    const { body } = await running.service.call<{ token: string }>('POST', '/v1/workspace/main/tokens', {
+      token: running.session,
+      body: { name: 'one', permission: 'read', scope: { environments: [running.environmentId] }, expiresIn: '24h' },
+    })
+    const none = { COFFER_WORKSPACE: undefined, COFFER_PROJECT: undefined, COFFER_ENVIRONMENT: undefined }
+    const shell = open({ ...none, COFFER_TOKEN: body.token })
+    expect(await environmentOf(shell, ['--pristine', '--only', 'HOST'])).toEqual({ HOST: 'db.example.com' })
+  })
+})
+
+test.each([
+  {
+    name: 'unsafe',
+    message: 'DYLD_INSERT_LIBRARIES, LD_PRELOAD, NODE_OPTIONS, PATH can make programs run',
+  },
+  { name: 'odd', message: 'my-key cannot be the name of a variable' },
+  { name: 'nul', message: 'The value of NUL contains a NUL' },
+  { name: 'broken', message: 'BROKEN' },
+  { name: 'large', message: 'too large for this system: the variables take 3\\d{3} KiB' },
+  { name: 'absent', message: 'main/api/absent does not exist, or you may not read it' },
+])('refuses the environment `$name` without a value in the message', async ({ name, message }) => {
+  const { code, out, err } = await open().coffer(['run', '-e', name, '--', 'echo', 'started'])
+  expect({ code, out }, err).toEqual({ code: 125, out: '' })
+  expect(err).toMatch(new RegExp(message))
+  expect(err).not.toMatch(/before|after|evil|xxxx|unexpected/)
+})
+
+test('passes unsafe and odd names with --allow-unsafe, and unresolved references as asked', async () => {
+  const only = ['--pristine', '--allow-unsafe']
+  expect(await environmentOf(open(), [...only, '-e', 'odd'])).toEqual({ 'my-key': 'dashed', KEY: 'v' })
+  expect(await environmentOf(open(), [...only, '-e', 'unsafe', '--only', 'LD_PRELOAD'])).toEqual({ LD_PRELOAD: '' })
+  expect(await environmentOf(open(), ['--pristine', '-e', 'broken', '--on-unresolved', 'keep'])).toEqual({
+    BROKEN: `\${ABSENT}`,
+    KEY: 'v',
+  })
+  expect(await environmentOf(open(), ['--pristine', '-e', 'broken', '--on-unresolved', 'empty'])).toEqual({
+    BROKEN: '',
+    KEY: 'v',
+  })
+})
+
+describe('the exit code', () => {
+  const codes = Array.from({ length: 256 }, (_, code) => code)
+  const sample = [0, 1, 2, 42, 125, 126, 127, 128, 130, 143, 255]
+
+  test('is that of the command', async () => {
+    const shell = open()
+    for (const code of times(0, 1) ? codes : sample) {
+      expect(await shell.coffer(['run', '--', 'sh', '-c', `exit ${code}`])).toMatchObject({ code, out: '', err: '' })
+    }
+  })
+
+  test('tells a command that is missing, or cannot be executed, from a failure of ours', async () => {
+    const shell = open()
+    const file = join(shell.cwd, 'not-executable')
+    writeFileSync(file, '#!/bin/sh\n')
+    const absent = await shell.coffer(['run', '--', 'no-such-command'])
+    expect(absent).toMatchObject({ code: 127, out: '', err: 'coffer: no-such-command: there is no such command.\n' })
+    expect(await shell.coffer(['run', '--', file])).toMatchObject({
+      code: 126,
+      err: `coffer: ${file} cannot be started (EACCES).\n`,
+    })
+    expect(await shell.coffer(['run', '--redact', '--', 'no-such-command'])).toMatchObject({ code: 127 })
+    for (const args of [[], ['--'], ['true'], ['--bogus', '--', 'true'], ['--grace', '5', '--', 'true']]) {
+      const { code, err } = await shell.coffer(['run', ...args])
+      expect({ code, isExplained: /^coffer: .*\ntry: /.test(err) }, err).toEqual({ code: 125, isExplained: true })
+    }
+    expect(await shell.coffer(['run', '-C', join(shell.cwd, 'absent'), '--', 'true'])).toMatchObject({ code: 125 })
+    expect(await shell.coffer(['run', '--', 'true'], { env: { COFFER_TOKEN: 'coffer_live_wrong' } })).toMatchObject({
+      code: 125,
+    })
+  })
+})
+
+test('starts the command in --cwd, without a shell unless --shell is given', async () => {
+  const shell = open()
+  mkdirSync(join(shell.cwd, 'inner'))
+  expect(await shell.coffer(['run', '-C', 'inner', '--', 'pwd'])).toMatchObject({ out: `${shell.cwd}/inner\n` })
+  expect(await shell.coffer(['run', '--', 'echo', '$HOST'])).toMatchObject({ out: '$HOST\n' })
+  expect(await shell.coffer(['run', '--shell', '--', 'echo "$HOST"', '| tr a-z A-Z'])).toMatchObject({
+    out: 'DB.EXAMPLE.COM\n',
+  })
+})
+
+test('passes stdin through untouched', async () => {
+  const input = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
+  const { out } = await open().coffer(
+    ['run', '--', process.execPath, '-e', 'process.stdin.on("data", (d) => console.log(d.toString("hex")))'],
+    { input },
+  )
+  expect(out).toBe(`${input.toString('hex')}\n`)
+})
+
+test.each(['', '/dev/null', '/sys'])('works with the home `%s`, where nothing can be kept', async (HOME) => {
+  expect(await open().coffer(['run', '--', 'true'], { env: { HOME } })).toMatchObject({ code: 0, err: '' })
+})

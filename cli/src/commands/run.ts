@@ -1,0 +1,96 @@
+import { defineCommand } from '../command.ts'
+import { parseDuration } from '../duration.ts'
+import { isSet } from '../environment.ts'
+import { CliError, exitCodes, usageError } from '../error.ts'
+import { readSettings } from '../place/place.ts'
+import { buildEnvironment } from '../run/child-environment.ts'
+import { environmentOptionsOf, readOptionsOf, requireFolder, runFlags, splitNames } from '../run/options.ts'
+import { openSource } from '../run/read-source.ts'
+import { maskInGithub, openRedactor } from '../run/redact/open.ts'
+import { raiseSignal } from '../run/signals.ts'
+import { listSources, mergeSources } from '../run/source.ts'
+import { isStartError, supervise } from '../run/supervise.ts'
+import { watchSources } from '../run/watch.ts'
+
+const details = `
+The command starts without a shell, with the secrets as environment variables. Secrets take precedence over variables of
+the shell; -v says which. COFFER_TOKEN and other credentials of Coffer are not passed on.
+
+Examples:
+  coffer run -- npm run dev
+  coffer run -e production --watch -- node server.js
+  coffer run --only DATABASE_URL -- psql
+  coffer run --shell -- 'echo "$GREETING" | tr a-z A-Z'
+  coffer run --pristine --preserve-env=PATH,HOME -- env
+
+Several environments: "sources" in .coffer.json lists them as {"project", "environment", "prefix"}; later ones win.
+--project replaces the list, --environment the environment of each source. "run" in the same file has "watch", "redact"
+and "required", a list of names without which the command does not start.
+
+Offline: what was read last is kept encrypted, and used with a remark if the service cannot be reached, for 24 hours.
+Not in CI, unless COFFER_CACHE=on. A refusal (401, 403, 404) deletes it. COFFER_OFFLINE=1 is --offline, COFFER_CACHE=off is
+--no-cache.
+
+--redact replaces values of at least 6 characters by *** in output to files and pipes, also in JSON, base64 and URLs.
+COFFER_REDACT=1 does the same. It is a seat belt, not a boundary: the command has the values and can print them in any form.
+
+Exit code: that of the command. 125: coffer failed before the start; 126: the command cannot be executed; 127: there is no
+such command. If a signal ends the command, it ends coffer too (128 + number for the shell).
+`
+
+export const run = defineCommand({
+  usage: '[flags] -- command…',
+  args: [0, 0],
+  takesRest: true,
+  failure: 'runFailed',
+  flags: runFlags,
+  details,
+  async run(ctx, { flags, rest }) {
+    if (!rest || rest.length === 0) throw usageError('The command is missing.', 'coffer run -- command…')
+    const file = readSettings(ctx).file?.content.run
+    const read = readOptionsOf(ctx, flags)
+    const environmentOptions = environmentOptionsOf(flags, file?.required)
+    const isWatching = (flags.watch || file?.watch === true) && !read.isOffline
+    if (flags.watch && read.isOffline) throw usageError('--watch needs the service: leave out --offline.')
+    const intervalMs = parseDuration(flags['watch-interval'] ?? '5s', '--watch-interval')
+    const graceMs = parseDuration(flags.grace ?? '10s', '--grace')
+    requireFolder(ctx)
+
+    const opened = await Promise.all(listSources(ctx).map((source) => openSource(ctx, source, read)))
+    const watched = opened.map((one) => ({ opened: one, source: one.source, values: one.snapshot.values }))
+    const environmentNow = () => buildEnvironment(ctx.env, mergeSources(watched), environmentOptions)
+    const environment = environmentNow()
+    for (const remark of environment.remarks) ctx.out.detail(`coffer: ${remark}`)
+
+    const isRedacting = flags.redact || file?.redact === true || isSet(ctx.env.COFFER_REDACT)
+    const shown = flags.show.flatMap((names) => splitNames(names, '--show'))
+    if (isRedacting) maskInGithub(ctx, environment, shown)
+    const supervised = supervise(ctx, environment, {
+      command: flags.shell ? ['/bin/sh', '-c', rest.join(' ')] : rest,
+      graceMs,
+      redactorOf: (environment) => (isRedacting ? openRedactor(environment, shown) : undefined),
+    })
+    const watching = new AbortController()
+    const onChange = () => {
+      try {
+        const changed = environmentNow()
+        if (isRedacting) maskInGithub(ctx, changed, shown)
+        supervised.update(changed)
+      } catch (error) {
+        if (!(error instanceof CliError)) throw error
+        ctx.out.warn(`coffer: ${error.message} The command keeps the variables that it has.`)
+      }
+    }
+    if (isWatching) watchSources(ctx, watched, { intervalMs, signal: watching.signal, onChange })
+    try {
+      const { code, signal } = await supervised.ended
+      return signal ? raiseSignal(signal) : (code ?? exitCodes.runFailed)
+    } catch (error) {
+      if (!isStartError(error)) throw error
+      ctx.out.warn(`coffer: ${error.message}`)
+      return exitCodes[error.exit]
+    } finally {
+      watching.abort()
+    }
+  },
+})

@@ -1,0 +1,107 @@
+/** The variables of the command: those of the shell, and the secrets, which take precedence. */
+import type { Environment } from '../environment.ts'
+import { CliError } from '../error.ts'
+import { isUnsafe } from './unsafe-names.ts'
+
+/** A secret under the name that the command sees. */
+export type Variable = { readonly value: string; readonly from: string }
+export type Variables = ReadonlyMap<string, Variable>
+
+export type EnvironmentOptions = {
+  /** Only these secrets. */
+  readonly only: readonly string[] | undefined
+  /** Put before the name of every secret. */
+  readonly prefix: string
+  /** Variables of the shell that take precedence over secrets: all, or those named. */
+  readonly preserved: 'all' | readonly string[]
+  /** Drop the variables of the shell, except those of `preserved`. */
+  readonly isPristine: boolean
+  readonly allowsUnsafe: boolean
+  readonly required: readonly string[]
+}
+
+export type ChildEnvironment = {
+  readonly variables: Readonly<Record<string, string>>
+  /** The secrets among them. */
+  readonly secrets: Variables
+  /** Why variables have the values that they have, without the values. */
+  readonly remarks: readonly string[]
+}
+
+/** Credentials of the command line, which are not for the command. */
+const isCredential = (name: string) => /^COFFER_(ID_)?TOKEN/.test(name)
+
+export function buildEnvironment(shell: Environment, found: Variables, options: EnvironmentOptions): ChildEnvironment {
+  const { preserved, isPristine } = options
+  const remarks: string[] = []
+  const isNamed = (name: string) => preserved !== 'all' && preserved.includes(name)
+  const variables = new Map<string, string>()
+  for (const [name, value] of Object.entries(shell)) {
+    if (value === undefined || (isPristine && !isNamed(name))) continue
+    if (!isCredential(name) || isNamed(name)) variables.set(name, value)
+  }
+  const secrets = new Map<string, Variable>()
+  for (const [name, secret] of chooseSecrets(found, options)) {
+    const isInShell = variables.has(name)
+    if (isInShell && (preserved === 'all' || isNamed(name))) {
+      remarks.push(`${name}: from the shell, not from ${secret.from} (--preserve-env)`)
+      continue
+    }
+    if (isInShell) remarks.push(`${name}: from ${secret.from}, replaces the variable of the shell`)
+    secrets.set(name, secret)
+    variables.set(name, secret.value)
+  }
+  checkSecrets(secrets, options.allowsUnsafe)
+  const missing = options.required.filter((name) => !variables.has(name))
+  if (missing.length > 0) {
+    throw new CliError('runFailed', `${listNames(missing)} must be set, as run.required of .coffer.json says.`)
+  }
+  return { variables: Object.fromEntries(variables), secrets, remarks }
+}
+
+function chooseSecrets(found: Variables, { only, prefix }: EnvironmentOptions): [string, Variable][] {
+  const named = [...found].map(([name, secret]): [string, Variable] => [prefix + name, secret])
+  if (!only) return named
+  const chosen = named.filter(([name]) => only.includes(name))
+  const missing = only.filter((name) => !chosen.some(([one]) => one === name))
+  if (missing.length > 0) throw new CliError('runFailed', `There is no secret ${listNames(missing)} here.`)
+  return chosen
+}
+
+function checkSecrets(secrets: Variables, allowsUnsafe: boolean): void {
+  const names = [...secrets.keys()]
+  const impossible = [...secrets].filter(([, { value }]) => value.includes('\0')).map(([name]) => name)
+  if (impossible.length > 0) {
+    throw new CliError(
+      'runFailed',
+      `The value of ${listNames(impossible)} contains a NUL, which no variable can hold.`,
+      'leave it out with --only KEY,KEY',
+    )
+  }
+  if (allowsUnsafe) return
+  const wrong = names.filter((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
+  if (wrong.length > 0) {
+    throw new CliError(
+      'runFailed',
+      `${listNames(wrong)} cannot be the name of a variable.`,
+      'leave it out with --only KEY,KEY, or pass it as it is with --allow-unsafe',
+    )
+  }
+  const unsafe = names.filter(isUnsafe)
+  if (unsafe.length > 0) {
+    throw new CliError(
+      'runFailed',
+      `${listNames(unsafe)} can make programs run other code, and is not set from a secret.`,
+      'leave it out with --only KEY,KEY, or set it with --allow-unsafe',
+    )
+  }
+}
+
+export const listNames = (names: readonly string[]): string =>
+  names.length > 5 ? `${names.slice(0, 5).join(', ')} and ${names.length - 5} more` : names.join(', ')
+
+/** Names whose values differ between two environments. */
+export function changedNames(before: ChildEnvironment, after: ChildEnvironment): string[] {
+  const names = new Set([...Object.keys(before.variables), ...Object.keys(after.variables)])
+  return [...names].filter((name) => before.variables[name] !== after.variables[name]).sort()
+}

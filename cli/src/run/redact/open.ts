@@ -1,0 +1,29 @@
+/** Which values are hidden in the output of the command. */
+import { fstatSync } from 'node:fs'
+import type { Context } from '../../context.ts'
+import { isSet } from '../../environment.ts'
+import type { ChildEnvironment } from '../child-environment.ts'
+import { formsOf, isHidden, linesOf } from './forms.ts'
+import { createRedactor, type Redactor } from './redactor.ts'
+
+export const openRedactor = (environment: ChildEnvironment, shown: readonly string[]): Redactor =>
+  createRedactor(formsOf(hiddenValues(environment, shown)))
+
+const hiddenValues = ({ secrets }: ChildEnvironment, shown: readonly string[]): string[] =>
+  [...secrets].filter(([name, { value }]) => !shown.includes(name) && isHidden(value)).map(([, { value }]) => value)
+
+/**
+ * The runner of GitHub Actions hides values in the logs of all later steps too, but only line by line. It reads commands
+ * from stderr as well, which is not piped into other programs by accident. A file would only keep the values.
+ */
+export function maskInGithub(
+  { env, terminal }: Context,
+  environment: ChildEnvironment,
+  shown: readonly string[],
+): void {
+  if (!isSet(env.GITHUB_ACTIONS) || fstatSync(2).isFile()) return
+  const lines = hiddenValues(environment, shown).flatMap((value) => (value.includes('\n') ? linesOf(value) : [value]))
+  for (const line of new Set(lines)) {
+    terminal.stderr.write(`::add-mask::${line.replaceAll('%', '%25').replaceAll('\r', '%0D')}\n`)
+  }
+}

@@ -1,0 +1,63 @@
+/** Copies an output stream of the child to our own, without the values. */
+import { createWriteStream } from 'node:fs'
+import type { Readable } from 'node:stream'
+import type { Redactor } from './redactor.ts'
+
+/** A prompt that happens to end like a value begins must appear all the same. */
+const holdMs = 50
+/** After the end of the command, a process that it has left behind may still hold the stream open. */
+const idleMs = 1_000
+
+export type Pipe = {
+  /** Resolves when everything that the command has written is out. Call it when the command has ended. */
+  finish(): Promise<void>
+}
+
+export function pipeRedacted(source: Readable, fd: number, redactor: Redactor): Pipe {
+  const stream = redactor.openStream()
+  // Writes in a thread: a slow reader must not keep this process from forwarding signals.
+  const target = createWriteStream('', { fd, autoClose: false })
+  let hold: { readonly at: number; readonly timer: NodeJS.Timeout } | undefined
+  let idle: NodeJS.Timeout | undefined
+  let end = () => {}
+  const ended = new Promise<void>((resolve) => {
+    end = resolve
+  })
+
+  function write(pieces: readonly Buffer[]): void {
+    let isFull = false
+    for (const piece of pieces) isFull = !target.write(piece)
+    if (!isFull) return
+    source.pause()
+    target.once('drain', () => source.resume())
+  }
+
+  source.on('data', (chunk: Buffer) => {
+    idle?.refresh()
+    write(stream.push(chunk))
+    const heldAt = stream.heldAt()
+    if (hold?.at === heldAt) return
+    clearTimeout(hold?.timer)
+    hold = heldAt === undefined ? undefined : { at: heldAt, timer: setTimeout(() => write(stream.release()), holdMs) }
+  })
+  source.on('error', () => undefined)
+  source.once('close', () => {
+    clearTimeout(hold?.timer)
+    write(stream.release())
+    if (target.destroyed) end()
+    else target.end(end)
+  })
+  // Our reader has gone: so has that of the command.
+  target.on('error', () => {
+    source.destroy()
+    end()
+  })
+
+  return {
+    async finish() {
+      idle = setTimeout(() => source.destroy(), idleMs)
+      await ended
+      clearTimeout(idle)
+    },
+  }
+}
