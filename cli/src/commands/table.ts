@@ -29,4 +29,14 @@ export const commandTable: readonly CommandEntry[] = [
     about: 'Import a file, or the secrets of another tool',
     load: async () => (await import('./import.ts')).importCommand,
   },
+  {
+    name: 'token',
+    about: 'Create and manage API tokens',
+    commands: [
+      { name: 'create', about: 'Create a token', load: async () => (await import('./token/create.ts')).create },
+      { name: 'list', aliases: ['ls'], about: 'List tokens', load: async () => (await import('./token/list.ts')).list },
+      { name: 'rotate', about: 'Replace a token', load: async () => (await import('./token/rotate.ts')).rotate },
+      { name: 'revoke', about: 'End a token', load: async () => (await import('./token/revoke.ts')).revoke },
+    ],
+  },
 ]

@@ -1,0 +1,33 @@
+import { defineCommand } from '../../command.ts'
+import { parseDuration } from '../../duration.ts'
+import { usageError } from '../../error.ts'
+import { openPlaces } from '../../token/scope.ts'
+import { openWorkspace, requireToken, showToken } from '../../token/token.ts'
+
+const maxGraceSeconds = 86_400
+
+export const rotate = defineCommand({
+  usage: 'NAME|ID',
+  args: [1, 1],
+  flags: {
+    grace: { type: 'string', value: 'TIME', about: 'The old token works this much longer; 0s by default, 24h at most' },
+    raw: { type: 'boolean', about: 'Print the token alone, without a line break at its end' },
+  },
+  details: `
+Replaces a token by a new one with the same rights. The new one is printed once.
+
+Examples:
+  coffer token rotate ci --grace 1h
+  coffer token rotate ci --raw > /run/secrets/coffer-token`,
+  async run(ctx, { flags, args: [given = ''] }) {
+    if (flags.raw && ctx.flags.json) throw usageError('Give --raw or --json.')
+    const graceSeconds = Math.ceil(parseDuration(flags.grace ?? '0s', '--grace') / 1_000)
+    if (graceSeconds > maxGraceSeconds) throw usageError('--grace is 24h at most.')
+    const workspace = openWorkspace(ctx)
+    const { api, ws } = workspace
+    const { id, scope } = await requireToken(ctx, workspace, given)
+    const scopeText = await (await openPlaces(api, ws)).describe(scope)
+    const issued = await api.token.rotate({ ws, id }, { graceSeconds })
+    await showToken(ctx, scopeText, issued, flags.raw)
+  },
+})
