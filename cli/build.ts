@@ -1,4 +1,4 @@
-/** `npm run build`: makes the package of the command line in dist/cli: one file, without types. */
+/** `npm run build`: makes the package of the command line in dist/cli, without types. */
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { rolldown } from 'rolldown'
@@ -10,11 +10,12 @@ export async function buildPackage(folder: string): Promise<void> {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   const build = await rolldown({
-    input: join(root, 'cli/src/main.ts'),
+    input: { main: join(root, 'cli/src/main.ts') },
     platform: 'node',
     external: ['@napi-rs/keyring'],
   })
-  await build.write({ file: join(folder, 'main.js'), format: 'esm', minify: true, codeSplitting: false })
+  // A file for each command: in a single one, every command would load the modules of Node that any of them imports.
+  await build.write({ dir: folder, format: 'esm', minify: true, chunkFileNames: 'command/[name]-[hash].js' })
   await build.close()
   writeFileSync(join(folder, 'coffer.js'), "#!/usr/bin/env node\nimport { main } from './main.js'\n\nawait main()\n")
   chmodSync(join(folder, 'coffer.js'), 0o755)
