@@ -16,7 +16,14 @@ test('npm installs it, its help lists every command, and it reads from a service
   onTestFinished(() => rm(folder, { recursive: true }))
   const [built, consumer] = [join(folder, 'built'), join(folder, 'consumer')]
   await buildPackage(built)
-  expect((await readdir(built)).sort()).toEqual(['LICENSE', 'README.md', 'coffer.js', 'main.js', 'package.json'])
+  expect((await readdir(built)).sort()).toEqual([
+    'LICENSE',
+    'README.md',
+    'coffer.js',
+    'command',
+    'main.js',
+    'package.json',
+  ])
   const manifest = JSON.parse(await readFile(join(built, 'package.json'), 'utf8'))
   expect(manifest).toMatchObject({ name: '@coffer/cli', bin: { coffer: 'coffer.js' }, engines: { node: '>=24' } })
   expect(manifest.dependencies).toBeUndefined()
