@@ -30,6 +30,11 @@ export const commandTable: readonly CommandEntry[] = [
     load: async () => (await import('./import.ts')).importCommand,
   },
   {
+    name: 'export',
+    about: 'Print all secrets of an environment in a format of your choice',
+    load: async () => (await import('./export.ts')).exportCommand,
+  },
+  {
     name: 'token',
     about: 'Create and manage API tokens',
     commands: [

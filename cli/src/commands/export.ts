@@ -1,0 +1,130 @@
+import { appendFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { SecretExport } from '@coffer/sdk'
+import { defineCommand } from '../command.ts'
+import type { Context } from '../context.ts'
+import { CliError, usageError } from '../error.ts'
+import type { Entry } from '../export/entry.ts'
+import { writePrivateFile } from '../export/file.ts'
+import { fishScript } from '../export/fish.ts'
+import { environmentFile, maskCommands } from '../export/github.ts'
+import { dotenvReport, gitlabLimits } from '../export/gitlab.ts'
+import { explainMissing, openProject, requireEnvironmentName } from '../secret/project.ts'
+
+const serviceFormats = ['dotenv', 'shell', 'json', 'yaml', 'csv', 'docker', 'k8s', 'tfvars'] as const
+type ServiceFormat = (typeof serviceFormats)[number]
+/** Formats that the service does not write: they serve one program of the person or the pipeline. */
+const ownFormats = ['fish', 'github', 'gitlab'] as const
+type Format = ServiceFormat | (typeof ownFormats)[number]
+
+export const exportCommand = defineCommand({
+  usage: '[flags]',
+  args: [0, 0],
+  flags: {
+    format: {
+      type: 'string',
+      short: 'f',
+      value: 'FORMAT',
+      about: 'dotenv by default',
+      choices: [...serviceFormats, ...ownFormats],
+    },
+    output: { type: 'string', short: 'o', value: 'FILE', about: 'Write a file with mode 0600 instead of stdout' },
+    force: { type: 'boolean', about: 'Replace FILE if it exists' },
+    'no-resolve': { type: 'boolean', about: 'Export references to other secrets as they are stored' },
+    'on-unresolved': {
+      type: 'string',
+      value: 'WAY',
+      about: 'What to do with a reference that cannot be resolved; error by default',
+      choices: ['error', 'keep', 'empty'],
+    },
+  },
+  details: `
+A value that a format cannot hold is refused, and the error names its key.
+  shell   for eval in any POSIX shell       fish     for source in fish
+  docker  for docker run --env-file
+  k8s     a Secret for kubectl apply        tfvars   variables of Terraform
+  github  masks each line of 6 characters and more in the log, then appends to $GITHUB_ENV; with -o to another file
+          of the step, such as $GITHUB_OUTPUT
+  gitlab  a report for artifacts:reports:dotenv
+
+Examples:
+  coffer export > .env
+  coffer export -o .env --force
+  eval "$(coffer export -f shell)"
+  coffer export -f fish | source
+  coffer export -f k8s -e production | kubectl apply -f -
+  coffer export -f json | jq -r .DATABASE_URL`,
+  async run(ctx, { flags }) {
+    const isJson = ctx.flags.json
+    if (isJson && flags.format !== undefined && flags.format !== 'json') throw usageError('Give --json or --format.')
+    if (flags['no-resolve'] && flags['on-unresolved'] !== undefined) {
+      throw usageError('Give --no-resolve or --on-unresolved.')
+    }
+    if (flags.force && flags.output === undefined) throw usageError('--force needs --output FILE.')
+    // The parser accepts only these choices.
+    const format = (isJson ? 'json' : (flags.format ?? 'dotenv')) as Format
+    const target = format === 'github' ? requireGithubFile(ctx, flags.output) : undefined
+    const environmentId = requireEnvironmentName(ctx)
+    const project = openProject(ctx)
+    const query: SecretExport = {
+      environmentId,
+      format: isOfService(format) ? format : 'json',
+      ...(!flags['no-resolve'] && {
+        resolve: true,
+        onUnresolved: (flags['on-unresolved'] ?? 'error') as 'error' | 'keep' | 'empty',
+      }),
+    }
+    const answer = await explainMissing(project, { environments: [environmentId] }, () =>
+      project.api.secret.export(project.path, query),
+    )
+    if (target !== undefined) return exportToGithub(ctx, entriesOf(answer), target)
+    const text = isOfService(format) ? textOf(answer) : ownText(ctx, format, entriesOf(answer))
+    if (flags.output === undefined || flags.output === '-') return ctx.out.raw(text)
+    writePrivateFile(resolve(ctx.cwd, flags.output), text, { isForced: flags.force })
+    ctx.out.note(`Wrote ${flags.output}.`)
+  },
+})
+
+const isOfService = (format: Format): format is ServiceFormat =>
+  serviceFormats.some((ofService) => ofService === format)
+
+const ownText = (ctx: Context, format: Format, entries: readonly Entry[]): string =>
+  format === 'fish' ? fishScript(entries) : reportOf(ctx, entries)
+
+type Answer = Readonly<Record<string, string>> | string
+
+const textOf = (answer: Answer): string =>
+  typeof answer === 'string' ? answer : `${JSON.stringify(answer, undefined, 2)}\n`
+
+/** Sorted by name, as the service sorts. */
+const entriesOf = (answer: Answer): Entry[] => Object.entries(Object(answer))
+
+function requireGithubFile({ env, cwd }: Context, output: string | undefined): string {
+  const path = output ?? env.GITHUB_ENV
+  if (!path) throw usageError('GITHUB_ENV is not set: this is no step of GitHub Actions.', '--output FILE')
+  return resolve(cwd, path)
+}
+
+async function exportToGithub({ out }: Context, entries: readonly Entry[], path: string): Promise<void> {
+  const { randomUUID } = process.getBuiltinModule('node:crypto')
+  const text = environmentFile(entries, () => `coffer_${randomUUID()}`)
+  const { commands, unmasked } = maskCommands(entries)
+  // The runner must know the masks before any later step can print a value.
+  await out.raw(commands)
+  if (unmasked.length > 0) out.warn(`Not masked, because shorter than 6 characters: ${unmasked.join(', ')}.`)
+  try {
+    appendFileSync(path, text, { mode: 0o600 })
+  } catch (error) {
+    const { code = 'unknown' } = error as NodeJS.ErrnoException
+    throw new CliError('failure', `${path} cannot be written (${code}).`)
+  }
+  out.note(`Exported ${entries.length} ${entries.length === 1 ? 'secret' : 'secrets'} to ${path}.`)
+}
+
+function reportOf({ out }: Context, entries: readonly Entry[]): string {
+  const text = dotenvReport(entries)
+  if (Buffer.byteLength(text) >= gitlabLimits.bytes || entries.length > gitlabLimits.variables) {
+    out.warn('GitLab accepts 5 KiB and 20 variables in a report unless its administrator allows more.')
+  }
+  return text
+}
