@@ -35,6 +35,11 @@ export const commandTable: readonly CommandEntry[] = [
     load: async () => (await import('./export.ts')).exportCommand,
   },
   {
+    name: 'share',
+    about: 'Share secrets by a link, or open one',
+    load: async () => (await import('./share.ts')).share,
+  },
+  {
     name: 'token',
     about: 'Create and manage API tokens',
     commands: [
