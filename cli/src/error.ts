@@ -1,5 +1,5 @@
 /** Failures of the command line, and the exit code of every failure. */
-import { ApiError, ConnectionError } from '@coffer/sdk'
+import { ApiError, type CofferError, ConnectionError } from '@coffer/sdk'
 
 export const exitCodes = {
   ok: 0,
@@ -28,8 +28,9 @@ export class CliError extends Error {
   /** A command or an action that helps, printed after `try:`. */
   readonly hint: string | undefined
 
-  constructor(exit: ExitName, message: string, hint?: string) {
-    super(message)
+  /** `cause` is the answer of the service that this error explains. */
+  constructor(exit: ExitName, message: string, hint?: string, cause?: CofferError) {
+    super(message, { cause })
     this.exit = exit
     this.hint = hint
   }

@@ -1,7 +1,7 @@
 /** Finds the command, runs it, and turns its outcome into an exit code and a sentence. */
 import { writeSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { CofferError } from '@coffer/sdk'
+import { ApiError, CofferError } from '@coffer/sdk'
 import type { Command, CommandEntry } from './command.ts'
 import { commandTable } from './commands/table.ts'
 import type { Context } from './context.ts'
@@ -69,7 +69,13 @@ async function runCommand(
     out: createOutput(terminal, global),
     now: Date.now,
   }
-  return (await command.run(ctx, { flags: flags as never, args, rest })) ?? exitCodes.ok
+  try {
+    return (await command.run(ctx, { flags: flags as never, args, rest })) ?? exitCodes.ok
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 401) throw error
+    const { explainRefusal } = await import('./session/refusal.ts')
+    throw explainRefusal(ctx, error)
+  }
 }
 
 type Found = {
@@ -135,7 +141,8 @@ function report(error: unknown, given: readonly string[]): number {
     ? [`coffer: ${visible(error.message)}`]
     : ['coffer: an unexpected error occurred; please report it.', ...describeBug(error)]
   if (error instanceof CliError && error.hint) lines.push(`try: ${error.hint}`)
-  if (isVerbose && error instanceof CofferError && error.requestId) lines.push(`request id: ${error.requestId}`)
+  const answer = error instanceof CliError ? error.cause : error
+  if (isVerbose && answer instanceof CofferError && answer.requestId) lines.push(`request id: ${answer.requestId}`)
   process.stderr.on('error', () => undefined).write(`${lines.join('\n')}\n`)
   return exitCodes[exitNameOf(error)]
 }

@@ -52,7 +52,10 @@ Examples:
       throw new CliError('failure', 'There is no keychain here, or it is locked.', 'coffer login --store file')
     }
     const connect = (credential: string | null): Api => createApi(connectOptions(ctx, { url, credential }))
-    const state = await readState(connect(null), url)
+    const state = await readState(
+      createApi(connectOptions(ctx, { url, credential: null, timeoutMs: 5_000, retries: 0 })),
+      url,
+    )
     const session = await signIn(ctx, connect, state, { email: flags.email, noBrowser: flags['no-browser'] })
     const api = connect(session)
     const me = await api.me.read()
@@ -68,7 +71,7 @@ Examples:
     ctx.out.note(`Signed in to ${url} as ${visible(me.email)}.`)
     ctx.out.detail(`The session is kept in ${kept === 'keychain' ? 'the keychain' : 'a file that only you can read'}.`)
     await sayNext(ctx, api, url, workspace)
-    if (ctx.flags.json) ctx.out.show(me, () => ({ columns: [], rows: [] }))
+    ctx.out.show(me, () => ({ columns: [], rows: [] }))
   },
 })
 
@@ -86,7 +89,7 @@ function addressOf(ctx: Context, given: string | undefined): string {
 async function readState(api: Api, url: string): Promise<AuthState> {
   const foreign = () => new CliError('failure', `${url} is not a Coffer service.`, 'coffer login URL')
   try {
-    const state = await api.auth.readState({ timeoutMs: 10_000 })
+    const state = await api.auth.readState()
     if (typeof Object(state).needsSetup === 'boolean') return state
   } catch (error) {
     if (!(error instanceof ResponseError) && !(error instanceof ApiError && error.status === 404)) throw error

@@ -1,12 +1,20 @@
 import { defineCommand } from '../command.ts'
 import { connect } from '../connect.ts'
+import { findUrl } from '../place/place.ts'
 
 export const whoami = defineCommand({
   usage: '',
   args: [0, 0],
   flags: {},
+  details: `
+Asks the service who the credential belongs to, and what it may do. With --json the
+whole answer, with the scope of a token.`,
   async run(ctx) {
     const me = await connect(ctx).me.read()
-    ctx.out.show(me, () => ({ columns: ['email', 'name'], rows: [[me.email, me.name]] }))
+    const { type, permission, expiresAt } = me.credential
+    ctx.out.show(me, () => ({
+      columns: ['email', 'name', 'service', 'credential', 'permission', 'expires'],
+      rows: [[me.email, me.name, findUrl(ctx) ?? '', type, permission, expiresAt ?? 'never']],
+    }))
   },
 })

@@ -49,6 +49,12 @@ export function requireSetting(settings: Settings, name: PlaceName): string {
   return name === 'url' ? withoutSlash(found.value) : found.value
 }
 
+/** The address of the service, if it is known. */
+export function findUrl(ctx: Context): string | undefined {
+  const found = readSettings(ctx).find('url')
+  return found && withoutSlash(found.value)
+}
+
 export type Place = {
   readonly url: string
   readonly workspace: string
