@@ -3,7 +3,13 @@ import type { CommandEntry } from '../command.ts'
 
 export const commandTable: readonly CommandEntry[] = [
   { name: 'login', about: 'Sign in to a service', load: async () => (await import('./login.ts')).login },
+  { name: 'logout', about: 'End the session', load: async () => (await import('./logout.ts')).logout },
   { name: 'whoami', about: 'Show who is signed in', load: async () => (await import('./whoami.ts')).whoami },
+  {
+    name: 'status',
+    about: 'Show where commands work here, and as whom',
+    load: async () => (await import('./status.ts')).status,
+  },
   {
     name: 'run',
     about: 'Run a command with the secrets as environment variables',
