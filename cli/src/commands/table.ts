@@ -6,6 +6,12 @@ export const commandTable: readonly CommandEntry[] = [
   { name: 'logout', about: 'End the session', load: async () => (await import('./logout.ts')).logout },
   { name: 'whoami', about: 'Show who is signed in', load: async () => (await import('./whoami.ts')).whoami },
   {
+    name: 'init',
+    aliases: ['setup'],
+    about: 'Choose the project and environment of this folder',
+    load: async () => (await import('./init.ts')).init,
+  },
+  {
     name: 'status',
     about: 'Show where commands work here, and as whom',
     load: async () => (await import('./status.ts')).status,
@@ -35,6 +41,7 @@ export const commandTable: readonly CommandEntry[] = [
     about: 'Import a file, or the secrets of another tool',
     load: async () => (await import('./import.ts')).importCommand,
   },
+  { name: 'open', about: 'Open the page of the project', load: async () => (await import('./open.ts')).open },
   {
     name: 'export',
     about: 'Print all secrets of an environment in a format of your choice',
