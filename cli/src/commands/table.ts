@@ -62,4 +62,15 @@ export const commandTable: readonly CommandEntry[] = [
       { name: 'revoke', about: 'End a token', load: async () => (await import('./token/revoke.ts')).revoke },
     ],
   },
+  {
+    name: 'completion',
+    about: 'Print the completion script of a shell',
+    load: async () => (await import('./completion.ts')).completion,
+  },
+  {
+    name: '__complete',
+    about: 'Print the words that may come next',
+    isHidden: true,
+    load: async () => (await import('./complete.ts')).completeWords(commandTable),
+  },
 ]

@@ -1,0 +1,47 @@
+/** Names from the service for the completion of a command line. Without an answer in time there are none. */
+import { resolve } from 'node:path'
+import { connect } from '../connect.ts'
+import type { Context } from '../context.ts'
+import { requireProject } from '../place/place.ts'
+import type { FindNames, GivenFlags, NameKind } from './complete.ts'
+
+/** A person who presses Tab does not wait longer. */
+const limitMs = 300
+
+export const namesFrom =
+  (ctx: Context): FindNames =>
+  async (kind, given) => {
+    let timer: NodeJS.Timeout | undefined
+    const limit = new Promise<readonly string[]>((done) => {
+      timer = setTimeout(done, limitMs, [])
+    })
+    try {
+      const names = await Promise.race([requestNames(withFlags(ctx, given), kind), limit])
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: a name must not steer the terminal
+      return names.filter((name) => !/[\u0000-\u001f\u007f-\u009f]/.test(name))
+    } catch {
+      return []
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+const withFlags = (ctx: Context, given: GivenFlags): Context => ({
+  ...ctx,
+  cwd: given.cwd === undefined ? ctx.cwd : resolve(given.cwd),
+  flags: { ...ctx.flags, ...given },
+})
+
+async function requestNames(ctx: Context, kind: NameKind): Promise<readonly string[]> {
+  const api = connect(ctx, { timeoutMs: limitMs, retries: 0 })
+  if (kind === 'workspace') return (await api.workspace.list()).map(({ slug }) => slug)
+  // Only the workspace is needed for the list of projects.
+  const { workspace: ws, project: prj } = requireProject(
+    kind === 'project' ? { ...ctx, flags: { ...ctx.flags, project: 'any' } } : ctx,
+  )
+  if (kind === 'project') {
+    return (await api.project.list({ ws })).flatMap(({ projects }) => projects.map(({ slug }) => slug))
+  }
+  if (kind === 'environment') return (await api.environment.list({ ws, prj })).map(({ name }) => name)
+  return (await api.secret.list({ ws, prj }, { view: 'keys' })).map(({ name }) => name)
+}
