@@ -48,6 +48,26 @@ export const commandTable: readonly CommandEntry[] = [
     load: async () => (await import('./export.ts')).exportCommand,
   },
   {
+    name: 'diff',
+    about: 'Compare environments, revisions or points in time',
+    load: async () => (await import('./diff.ts')).diff,
+  },
+  {
+    name: 'promote',
+    about: 'Copy secrets from one environment to another',
+    load: async () => (await import('./promote.ts')).promote,
+  },
+  {
+    name: 'history',
+    about: 'Show what was changed, when and by whom',
+    load: async () => (await import('./history.ts')).history,
+  },
+  {
+    name: 'restore',
+    about: 'Bring back an earlier value or the state of an environment',
+    load: async () => (await import('./restore.ts')).restore,
+  },
+  {
     name: 'share',
     about: 'Share secrets by a link, or open one',
     load: async () => (await import('./share.ts')).share,

@@ -58,7 +58,12 @@ function findEnvironment({ path }: Project, list: readonly Environment[], name: 
 
 const isMissing = (error: unknown) => error instanceof ApiError && error.status === 404
 
-type Asked = { readonly environments: readonly string[]; readonly key?: string }
+type Asked = {
+  readonly environments: readonly string[]
+  readonly key?: string
+  /** Said if the environments exist. */
+  readonly missing?: string
+}
 
 /**
  * The service answers "Not found." whatever is missing. This finds out what it is, as far as the caller may know: the
@@ -66,7 +71,7 @@ type Asked = { readonly environments: readonly string[]; readonly key?: string }
  */
 export async function explainMissing<Answer>(
   project: Project,
-  { environments, key }: Asked,
+  { environments, key, missing }: Asked,
   call: () => Promise<Answer>,
 ): Promise<Answer> {
   try {
@@ -75,6 +80,7 @@ export async function explainMissing<Answer>(
     if (!isMissing(error)) throw error
     const list = await listEnvironments(project)
     const names = environments.map((name) => findEnvironment(project, list, name).name)
+    if (missing !== undefined) throw new CliError('notFound', missing, 'coffer history')
     throw key === undefined ? error : missingSecrets([key], names)
   }
 }
