@@ -41,7 +41,6 @@ export const commandTable: readonly CommandEntry[] = [
     about: 'Import a file, or the secrets of another tool',
     load: async () => (await import('./import.ts')).importCommand,
   },
-  { name: 'open', about: 'Open the page of the project', load: async () => (await import('./open.ts')).open },
   {
     name: 'export',
     about: 'Print all secrets of an environment in a format of your choice',
@@ -72,6 +71,7 @@ export const commandTable: readonly CommandEntry[] = [
     about: 'Share secrets by a link, or open one',
     load: async () => (await import('./share.ts')).share,
   },
+  { name: 'open', about: 'Open the page of the project', load: async () => (await import('./open.ts')).open },
   {
     name: 'token',
     about: 'Create and manage API tokens',
@@ -80,6 +80,21 @@ export const commandTable: readonly CommandEntry[] = [
       { name: 'list', aliases: ['ls'], about: 'List tokens', load: async () => (await import('./token/list.ts')).list },
       { name: 'rotate', about: 'Replace a token', load: async () => (await import('./token/rotate.ts')).rotate },
       { name: 'revoke', about: 'End a token', load: async () => (await import('./token/revoke.ts')).revoke },
+    ],
+  },
+  {
+    name: 'sync',
+    about: 'Push secrets to other systems',
+    commands: [
+      {
+        name: 'status',
+        about: 'Show syncs and their runs',
+        load: async () => (await import('./sync/status.ts')).status,
+      },
+      { name: 'plan', about: 'Show what a run would do', load: async () => (await import('./sync/plan.ts')).plan },
+      { name: 'run', about: 'Push now', load: async () => (await import('./sync/run.ts')).run },
+      { name: 'pause', about: 'Stop pushing', load: async () => (await import('./sync/pause.ts')).pause },
+      { name: 'resume', about: 'Push again', load: async () => (await import('./sync/pause.ts')).resume },
     ],
   },
   {
