@@ -103,6 +103,11 @@ export const commandTable: readonly CommandEntry[] = [
     load: async () => (await import('./completion.ts')).completion,
   },
   {
+    name: 'doctor',
+    about: 'Check everything that commands need here',
+    load: async () => (await import('./doctor.ts')).doctor,
+  },
+  {
     name: '__complete',
     about: 'Print the words that may come next',
     isHidden: true,

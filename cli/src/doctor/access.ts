@@ -1,0 +1,76 @@
+/** Checks of the credential, and of the project and environment that it should reach. */
+import { type Api, ApiError, CofferError } from '@coffer/sdk'
+import { connect } from '../connect.ts'
+import type { Context } from '../context.ts'
+import { describeDuration } from '../duration.ts'
+import { CliError } from '../error.ts'
+import { readSettings, type Settings } from '../place/place.ts'
+import { type CredentialSource, findCredentialSource } from '../session/credential-source.ts'
+import { readLogins } from '../session/login-file.ts'
+import { type Check, fail, ok, warn } from './check.ts'
+
+const soonMs = 24 * 3_600_000
+
+/** With the service known to answer. */
+export async function checkAccess(ctx: Context, url: string): Promise<Check[]> {
+  const source = findCredentialSource(ctx.env, url)
+  if (!source) return [fail('credential', `You are not signed in to ${url}.`, `coffer login ${url}`)]
+  const api = connect(ctx, { timeoutMs: 5_000, retries: 0 })
+  const shadowed =
+    source.kind !== 'login' && readLogins(ctx.env).byUrl[url]
+      ? [warn('credential', `${source.from} is used instead of your login.`, 'unset COFFER_TOKEN')]
+      : []
+  const credential = await checkCredential(ctx, api, source)
+  if (credential.state === 'fail') return [credential, ...shadowed]
+  return [credential, ...shadowed, ...(await checkPlace(api, readSettings(ctx)))]
+}
+
+async function checkCredential(ctx: Context, api: Api, { from, kind }: CredentialSource): Promise<Check> {
+  try {
+    const { credential, email, name } = await api.me.read()
+    const { type, permission, scope, expiresAt } = credential
+    const reach = scope.all ? 'everything' : 'a part of the workspace'
+    const text = `${from}: ${email || name}, type ${type}, ${permission} on ${reach}`
+    const leftMs = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(expiresAt) - ctx.now()
+    if (type !== 'static' || leftMs > soonMs) return ok('credential', text)
+    return warn('credential', `${text}. It ends in ${describeDuration(leftMs)}.`, 'coffer token rotate')
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) {
+      const hint = kind === 'login' ? 'coffer login' : 'coffer token create NAME, and set COFFER_TOKEN'
+      return fail('credential', `The service does not accept ${from}: it is wrong, expired or revoked.`, hint)
+    }
+    return fail('credential', explained(error))
+  }
+}
+
+async function checkPlace(api: Api, settings: Settings): Promise<Check[]> {
+  const [ws, prj, environment] = (['workspace', 'project', 'environment'] as const).map(
+    (name) => settings.find(name)?.value,
+  )
+  if (ws === undefined || prj === undefined) {
+    return [warn('project', 'This folder has no project.', 'coffer init, or --project SLUG')]
+  }
+  try {
+    const environments = await api.environment.list({ ws, prj })
+    const project = ok('project', `${ws}/${prj} exists`)
+    if (environment === undefined) {
+      return [project, warn('environment', 'No environment is chosen.', 'coffer init, or --environment NAME')]
+    }
+    return environments.some(({ name, id }) => name === environment || id === environment)
+      ? [project, ok('environment', `${environment} exists`)]
+      : [project, fail('environment', `There is no environment ${environment} in ${ws}/${prj}.`, 'coffer init --force')]
+  } catch (error) {
+    const isAbsent = error instanceof ApiError && error.status === 404
+    return [
+      isAbsent
+        ? fail('project', `There is no project ${ws}/${prj}, or this credential cannot see it.`, 'coffer init --force')
+        : fail('project', explained(error)),
+    ]
+  }
+}
+
+/** Throws what is a defect. */
+function explained(error: unknown): string {
+  if (error instanceof CofferError || error instanceof CliError) return error.message
+  throw error
+}
