@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here hold references.
-import { readdirSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openShell, type Shell } from '../../../test/cli.ts'
@@ -111,7 +111,8 @@ describe('a file', () => {
     [['import', '.env', '--path', 'secret'], 2, '--path belongs to --from vault.'],
     [['import', '.env', '--from', 'vault', '--path', 'secret'], 2, '--from vault takes neither a file nor --format.'],
     [['import', '--from', 'vault'], 2, '--from vault needs --path.'],
-    [['import', '.env', '-e', 'nowhere'], 5, ''],
+    [['import', '.env', '-e', 'nowhere'], 5, 'There is no environment nowhere in the project api.'],
+    [['import', '.env', '-e', 'staging,production'], 2, 'Name one environment.'],
     [['import', 'broken.env'], 1, 'line 2'],
     [['import', 'broken.env', '--format', 'vault'], 1, 'This is not a JSON export of Vault.'],
     [['import', 'latin1.env'], 1, 'latin1.env is not UTF-8 text.'],
@@ -160,6 +161,26 @@ describe('a file', () => {
   test('a service that does not know the credential says so', async () => {
     const { code } = await shellOf({ COFFER_TOKEN: coffer.token }).coffer(['import', '-'], { input: 'A=1' })
     expect(code).toBe(4)
+  })
+
+  test('in a terminal, a folder without a project is set up first', async () => {
+    const shell = shellOf({ COFFER_PROJECT: undefined, COFFER_ENVIRONMENT: undefined })
+    const absent = shell.terminal(['import', 'absent.env'])
+    await absent.see('absent.env cannot be read')
+    expect(await absent.ended).toMatchObject({ code: 2 })
+    put(shell, '.env', `ALPHA=${canary}\n`)
+    const session = shell.terminal(['import', '.env'])
+    await session.see('This folder has no project yet.')
+    await session.see('api')
+    session.type('\r')
+    await session.see('development')
+    session.type('\r')
+    await session.see('1 added in api/development.')
+    expect(await session.ended).toMatchObject({ code: 0 })
+    expect(session.screen()).not.toContain(canary)
+    const file = JSON.parse(readFileSync(join(shell.cwd, '.coffer.json'), 'utf8'))
+    expect(file).toEqual({ url: coffer.service.url, workspace: 'main', project: 'api', environment: 'development' })
+    expect(await stored()).toEqual({ ALPHA: canary })
   })
 
   test('without a project it says what is missing, and reads nothing', async () => {

@@ -2,14 +2,14 @@ import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { RevisionResults, WriteResults } from '@coffer/sdk'
 import { defineCommand } from '../command.ts'
-import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'
 import { CliError, usageError } from '../error.ts'
 import { type Found, listNames } from '../import/entry.ts'
 import { type NamedSecret, nameSecrets } from '../import/name.ts'
 import { type FileFormat, importFormats, recognise } from '../import/recognise.ts'
 import { visible } from '../output/table.ts'
-import { type Place, requirePlace } from '../place/place.ts'
+import { readSettings, requirePlace } from '../place/place.ts'
+import { explainMissing, openProject, type Project, requireEnvironmentName } from '../secret/project.ts'
 import { readStdin } from '../stdin.ts'
 
 /** Limits of one request to the service, which is one transaction. */
@@ -50,6 +50,8 @@ would get the same name are refused. "\${" in the values of other tools stays te
 --from vault reads a KV engine (version 1 or 2) with your own token: VAULT_ADDR, VAULT_TOKEN and, if you use one,
 VAULT_NAMESPACE. Folders below --path become part of the names. For a private CA set NODE_EXTRA_CA_CERTS.
 
+In a folder without a project it first asks for one, like coffer init, if it runs in a terminal.
+
 Examples:
   coffer import .env
   coffer import .env.production -e production --mode upsert --dry-run
@@ -68,18 +70,40 @@ Examples:
       throw usageError('--from vault needs --path.', 'coffer import --from vault --path secret/app')
     }
     if (flags.from === undefined && flags.path !== undefined) throw usageError('--path belongs to --from vault.')
-    const place = requirePlace(ctx)
+    const isNew = ctx.terminal.isInteractive && isWithoutProject(ctx)
+    // Before anything is read; where somebody can be asked, the file is read first, so that a wrong name creates nothing.
+    if (!isNew) requirePlace(ctx)
     const source = await readSource(ctx, file, flags)
+    if (isNew) await setUpFolder(ctx)
+    const project = openProject(ctx)
+    const environment = requireEnvironmentName(ctx)
     const isDryRun = flags['dry-run']
     const mode = modes.find((one) => one === flags.mode) ?? 'create'
     const options = { mode, dryRun: isDryRun, ...(flags.message !== undefined && { message: flags.message }) }
-    const results = await write(ctx, place, source, options)
-    show(ctx, place, results, isDryRun)
+    const results = await explainMissing(project, { environments: [environment] }, () =>
+      write(ctx, project, environment, source, options),
+    )
+    show(ctx, `${project.path.prj}/${environment}`, results, isDryRun)
     if (file !== undefined && file !== '-' && !isDryRun) {
       ctx.out.note(`${visible(file)} still holds the secrets in the clear: delete it when you no longer need it.`)
     }
   },
 })
+
+function isWithoutProject(ctx: Context): boolean {
+  const { file, find } = readSettings(ctx)
+  return file === undefined && (find('project') === undefined || find('environment') === undefined)
+}
+
+/** The steps of `coffer init`. Stdout is for the result of the import. */
+async function setUpFolder(ctx: Context): Promise<void> {
+  ctx.out.note('This folder has no project yet.')
+  const { init } = await import('./init.ts')
+  const out = { ...ctx.out, show: () => undefined }
+  // A command is declared without the types of its flags; these are those of init.
+  const flags = { force: false, create: false } as never
+  await init.run({ ...ctx, out }, { flags, args: [], rest: undefined })
+}
 
 type Source =
   | { readonly kind: 'file'; readonly format: FileFormat; readonly content: string }
@@ -135,21 +159,20 @@ type Options = { readonly mode: (typeof modes)[number]; readonly dryRun: boolean
 
 async function write(
   ctx: Context,
-  { workspace, project, environment }: Place,
+  { api, path }: Project,
+  environment: string,
   source: Source,
   options: Options,
 ): Promise<RevisionResults | WriteResults> {
-  const { secret } = connect(ctx)
-  const params = { ws: workspace, prj: project }
   if (Buffer.byteLength(JSON.stringify(source)) > maxBytes - 4_096) throw tooLarge()
   const progress = ctx.out.progress(options.dryRun ? 'Comparing…' : 'Importing…')
   try {
     if (source.kind === 'secrets') {
       const body = { environments: [environment], secrets: [...source.secrets], ...options }
-      return await secret.create(params, body, { timeoutMs })
+      return await api.secret.create(path, body, { timeoutMs })
     }
     const { format, content } = source
-    return await secret.import(params, { environmentId: environment, format, content, ...options }, { timeoutMs })
+    return await api.secret.import(path, { environmentId: environment, format, content, ...options }, { timeoutMs })
   } catch (error) {
     throw explained(error, options)
   } finally {
@@ -167,7 +190,7 @@ function explained(error: unknown, { mode }: Options): unknown {
 
 const words = { created: 'added', updated: 'changed', unchanged: 'same', skipped: 'skipped' } as const
 
-function show(ctx: Context, place: Place, written: RevisionResults | WriteResults, isDryRun: boolean): void {
+function show(ctx: Context, where: string, written: RevisionResults | WriteResults, isDryRun: boolean): void {
   const rows = written.results.map(({ key, status, version }) => {
     const word = status in words ? words[status as keyof typeof words] : status
     return { key, word, version }
@@ -181,7 +204,6 @@ function show(ctx: Context, place: Place, written: RevisionResults | WriteResult
     const count = rows.filter((row) => row.word === word).length
     return count > 0 ? [`${count} ${word}`] : []
   })
-  const where = `${place.project}/${place.environment}`
   const what = counts.join(', ') || 'nothing'
   ctx.out.note(isDryRun ? `${what} in ${where}; nothing was written.` : `${what} in ${where}.`)
 }
