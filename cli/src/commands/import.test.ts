@@ -26,6 +26,10 @@ beforeAll(async () => {
           'app/pay ment/eu': { key: 'k' },
           'closed/a': { A: '1' },
           'closed/b': { B: '2' },
+          narrow: { ONLY: 'this' },
+          'narrow/hidden': { HIDDEN: 'x' },
+          below: { ABOVE: 'x' },
+          'below/db': { URL: 'u' },
           'clash/a': { 'b.c': '1' },
           'clash/a/b': { c: '2' },
         },
@@ -34,7 +38,7 @@ beforeAll(async () => {
       old: { type: 'kv', secrets: { app: { KEY: 'v' } } },
       pki: { type: 'pki', secrets: {} },
     },
-    forbidden: ['secret/closed/b'],
+    forbidden: ['secret/closed/b', 'secret/narrow/', 'secret/below', 'secret/dark', 'secret/dark/'],
   })
 })
 afterAll(async () => {
@@ -220,7 +224,21 @@ describe('a live Vault', () => {
     expect((await importFrom('team/legacy', {}, ['--dry-run'])).out).toBe('SHOP_DB_URL\tadded\nSHOP_TOKEN\tadded\n')
   })
 
+  test('a policy for the secret alone, or only for what is below it, is enough; the rest is named', async () => {
+    expect(await importFrom('secret/narrow', {}, ['--dry-run'])).toMatchObject({
+      code: 0,
+      out: 'ONLY\tadded\n',
+      err: expect.stringContaining('Vault refuses the token for secret/narrow/, so this part is left out.\n'),
+    })
+    expect(await importFrom('secret/below', {}, ['--dry-run'])).toMatchObject({
+      code: 0,
+      out: 'DB_URL\tadded\n',
+      err: expect.stringContaining('Vault refuses the token for secret/below, so this part is left out.\n'),
+    })
+  })
+
   test.each([
+    ['secret/dark', {}, 4, 'Vault refuses the token for secret/dark. Nothing was imported.'],
     ['secret/closed', {}, 4, 'Vault refuses the token for secret/closed/b. Nothing was imported.'],
     ['secret/clash', {}, 1, 'Several secrets would get the same name: a/b.c and a/b/c → A_B_C.'],
     ['secret/absent', {}, 1, 'There is nothing to import.'],
@@ -272,7 +290,7 @@ describe('a live Vault', () => {
       return true
     }
     expect(await importFrom('old/app')).toMatchObject({ code: 0, out: 'KEY\tadded\t1\n' })
-    expect(vault.requests.slice(-2)).toEqual(['GET /v1/old/app', 'GET /v1/old/app?list=true'])
+    expect(vault.requests).toEqual(expect.arrayContaining(['GET /v1/old/app', 'GET /v1/old/app?list=true']))
   })
 })
 

@@ -119,7 +119,7 @@ async function readFolder(ask: Ask, mount: Mount, base: readonly string[], progr
   async function readSecret(path: readonly string[]): Promise<void> {
     const { status, body } = await ask(pathOf('data', path))
     const name = [...mount.path, ...path].join('/')
-    if (status === 403) throw forbidden(name)
+    if (status === 403) throw new Refused(name)
     if (status === 404) {
       // A deleted version is listed, and answered with its metadata alone.
       if (body && isRecord(body.data)) leftOut.push(`${name} (deleted)`)
@@ -136,15 +136,21 @@ async function readFolder(ask: Ask, mount: Mount, base: readonly string[], progr
     const { status, body } = await ask(pathOf('metadata', path), '?list=true')
     const name = `${[...mount.path, ...path].join('/')}/`
     if (status === 404) return []
-    if (status === 403) throw forbidden(name)
+    if (status === 403) throw new Refused(name)
     const keys = body && isRecord(body.data) ? body.data.keys : undefined
     if (status !== 200 || !Array.isArray(keys)) throw unexpected(status)
     return keys.filter(isText)
   }
 
-  let folders: (readonly string[])[] = [base]
-  // The path may be a secret, a folder, or both.
-  if (base.length > 0) await readSecret(base)
+  // The path may be a secret, a folder, or both, and policies often allow only one of the two.
+  const [secret, folder] = await Promise.allSettled([base.length > 0 && readSecret(base), list(base)])
+  const isNothingFound = secrets.length === 0 && (folder.status === 'rejected' || folder.value.length === 0)
+  const warnings = [secret, folder].flatMap((outcome) => {
+    if (outcome.status === 'fulfilled') return []
+    if (!(outcome.reason instanceof Refused) || isNothingFound) throw outcome.reason
+    return [`Vault refuses the token for ${outcome.reason.path}, so this part is left out.`]
+  })
+  let folders: (readonly string[])[] = folder.status === 'fulfilled' ? [base] : []
   for (let depth = 0; folders.length > 0; depth++) {
     if (depth === maxDepth) throw new CliError('failure', `The folders are more than ${maxDepth} deep.`)
     const found = await inParallel(folders, async (folder) =>
@@ -162,13 +168,19 @@ async function readFolder(ask: Ask, mount: Mount, base: readonly string[], progr
     )
     folders = names.filter(({ isFolder }) => isFolder).map(({ path }) => path)
   }
-  return { secrets, leftOut }
+  return { secrets, leftOut, warnings }
 }
 
 const tooMany = `There are more than ${maxSecrets.toLocaleString('en')} secrets, the most that one import takes.`
 
-const forbidden = (name: string) =>
-  new CliError('forbidden', `Vault refuses the token for ${name}. Nothing was imported.`)
+class Refused extends CliError {
+  readonly path: string
+
+  constructor(path: string) {
+    super('forbidden', `Vault refuses the token for ${path}. Nothing was imported.`)
+    this.path = path
+  }
+}
 const unexpected = (status: number) =>
   new CliError('failure', `Vault answered in an unexpected way (status ${status}).`, 'check VAULT_ADDR')
 
