@@ -48,7 +48,13 @@ beforeAll(async () => {
     lastAudience = url.searchParams.get('audience')
     const claims = { sub: 'repo:octo/app:ref:refs/heads/main', aud: lastAudience, repository_id: '4711' }
     const isAllowed = request.headers.authorization === 'Bearer request-token'
-    issuer.sign(claims).then((value) => response.writeHead(isAllowed ? 200 : 401).end(JSON.stringify({ value })))
+    issuer
+      .sign(claims)
+      .then((value) =>
+        response
+          .writeHead(isAllowed ? 200 : 401, { 'content-type': 'application/json' })
+          .end(JSON.stringify({ value })),
+      )
     return true
   }
   const body = { issuer: issuer.url, audience: running.service.url, claims: { repository_id: '4711' } }
@@ -274,7 +280,7 @@ test('installs the command line of its own checkout, and of a package', async ()
     cpSync(join(root, name), join(checkout, name))
   }
   // Everything is in the cache of npm since the installation of this repository.
-  const npm = { npm_config_cache: join(process.env.HOME ?? '', '.npm'), npm_config_prefer_offline: 'true' }
+  const npm = { npm_config_cache: join(process.env.HOME ?? '', '.npm'), npm_config_offline: 'true' }
   const path = join(checkout, 'deploy/github-action')
   const own = await runAction({ token: running.token }, npm, { path })
   expect(own.code, own.log).toBe(0)
