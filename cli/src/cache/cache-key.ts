@@ -1,6 +1,7 @@
 /**
  * The key of the offline cache. With a token it is derived from the token and nothing is stored. With a login it is random
- * and kept in a file that only this user can read, which protects backups of the cache, not against this user.
+ * and kept where the session is: in the keychain, or in a file that only this user can read. The file protects backups of
+ * the cache, not against this user.
  */
 import {
   closeSync,
@@ -37,8 +38,9 @@ export async function findCacheKey(env: Environment, url: string): Promise<Cache
   }
   if (isSet(env.KUBERNETES_SERVICE_HOST) && existsSync(podTokenFile)) return undefined
   const login = readLogins(env).byUrl[url]
-  const key = login && keyOfUser(env)
-  return login && key && { credentialId: `user ${login.userId}`, key }
+  if (!login) return undefined
+  const key = (login.store === 'keychain' ? await keyOfKeychain() : undefined) ?? keyOfFile(env)
+  return key && { credentialId: `user ${login.userId}`, key }
 }
 
 function keyOfToken(token: string): CacheKey {
@@ -48,12 +50,29 @@ function keyOfToken(token: string): CacheKey {
   return { credentialId: `token ${derive('name', 16).toString('hex')}`, key: derive('key', keyBytes) }
 }
 
-export function cacheKeyFile(env: Environment): string | undefined {
+const keychainName = 'offline cache'
+
+async function keyOfKeychain(): Promise<Uint8Array | undefined> {
+  const { readKeychain, writeKeychain } = await import('../session/keychain.ts')
+  const kept = Buffer.from((await readKeychain(keychainName)) ?? '', 'base64')
+  if (kept.length === keyBytes) return kept
+  const key = process.getBuiltinModule('node:crypto').randomBytes(keyBytes)
+  return (await writeKeychain(keychainName, key.toString('base64'))) ? key : undefined
+}
+
+/** What a copy of the cache holds cannot be decrypted afterwards. */
+export async function forgetCacheKey(env: Environment): Promise<void> {
+  const path = cacheKeyFile(env)
+  if (path) rmSync(path, { force: true })
+  await (await import('../session/keychain.ts')).deleteKeychain(keychainName)
+}
+
+function cacheKeyFile(env: Environment): string | undefined {
   const folder = configFolder(env)
   return folder && join(folder, 'key')
 }
 
-function keyOfUser(env: Environment): Uint8Array | undefined {
+function keyOfFile(env: Environment): Uint8Array | undefined {
   const path = cacheKeyFile(env)
   if (!path) return undefined
   return readPrivateFile(path, keyBytes) ?? (existsSync(path) ? undefined : createKey(path))

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import type { Snapshot } from '@coffer/sdk'
 import type { Environment } from '../environment.ts'
 import { homeOf } from '../session/login-file.ts'
-import { type CacheKey, cacheKeyFile, readPrivateFile } from './cache-key.ts'
+import { type CacheKey, forgetCacheKey, readPrivateFile } from './cache-key.ts'
 
 /** Everything that an answer depends on. */
 export type CachePlace = {
@@ -109,9 +109,8 @@ function cacheFolder(env: Environment): string | undefined {
 }
 
 /** Removes all cached values of this user, and the key that could decrypt a copy of them. */
-export function wipeCache(env: Environment): void {
+export async function wipeCache(env: Environment): Promise<void> {
   const folder = cacheFolder(env)
   if (folder) rmSync(folder, { recursive: true, force: true })
-  const keyFile = cacheKeyFile(env)
-  if (keyFile) rmSync(keyFile, { force: true })
+  await forgetCacheKey(env)
 }
