@@ -29,7 +29,11 @@ const keyBytes = 32
 const podTokenFile = '/var/run/coffer/token'
 
 /** Undefined where no key can be kept: then there is no cache. Chooses the credential in the order of the SDK. */
-export async function findCacheKey(env: Environment, url: string): Promise<CacheKey | undefined> {
+export async function findCacheKey(
+  env: Environment,
+  url: string,
+  { mayCreate }: { readonly mayCreate: boolean },
+): Promise<CacheKey | undefined> {
   const token = env.COFFER_TOKEN || (env.COFFER_TOKEN_FILE && readText(env.COFFER_TOKEN_FILE))
   if (token) return keyOfToken(token.trim())
   // Tokens of a platform are new in each job, so that no later run could read what this one keeps.
@@ -39,7 +43,7 @@ export async function findCacheKey(env: Environment, url: string): Promise<Cache
   if (isSet(env.KUBERNETES_SERVICE_HOST) && existsSync(podTokenFile)) return undefined
   const login = readLogins(env).byUrl[url]
   if (!login) return undefined
-  const key = (login.store === 'keychain' ? await keyOfKeychain() : undefined) ?? keyOfFile(env)
+  const key = (login.store === 'keychain' ? await keyOfKeychain(mayCreate) : undefined) ?? keyOfFile(env, mayCreate)
   return key && { credentialId: `user ${login.userId}`, key }
 }
 
@@ -52,10 +56,11 @@ function keyOfToken(token: string): CacheKey {
 
 const keychainName = 'offline cache'
 
-async function keyOfKeychain(): Promise<Uint8Array | undefined> {
+async function keyOfKeychain(mayCreate: boolean): Promise<Uint8Array | undefined> {
   const { readKeychain, writeKeychain } = await import('../session/keychain.ts')
   const kept = Buffer.from((await readKeychain(keychainName)) ?? '', 'base64')
   if (kept.length === keyBytes) return kept
+  if (!mayCreate) return undefined
   const key = process.getBuiltinModule('node:crypto').randomBytes(keyBytes)
   return (await writeKeychain(keychainName, key.toString('base64'))) ? key : undefined
 }
@@ -72,10 +77,10 @@ function cacheKeyFile(env: Environment): string | undefined {
   return folder && join(folder, 'key')
 }
 
-function keyOfFile(env: Environment): Uint8Array | undefined {
+function keyOfFile(env: Environment, mayCreate: boolean): Uint8Array | undefined {
   const path = cacheKeyFile(env)
   if (!path) return undefined
-  return readPrivateFile(path, keyBytes) ?? (existsSync(path) ? undefined : createKey(path))
+  return readPrivateFile(path, keyBytes) ?? (existsSync(path) || !mayCreate ? undefined : createKey(path))
 }
 
 function createKey(path: string): Uint8Array | undefined {

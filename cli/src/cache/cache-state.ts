@@ -1,11 +1,10 @@
 /** How fresh the offline cache of a folder is, for people. */
-import { existsSync } from 'node:fs'
 import type { Context } from '../context.ts'
 import { describeDuration } from '../duration.ts'
 import { isSet } from '../environment.ts'
 import { CliError } from '../error.ts'
 import { listSources, type Source } from '../run/source.ts'
-import { cacheKeyFile, findCacheKey } from './cache-key.ts'
+import { findCacheKey } from './cache-key.ts'
 import { openCacheFile } from './offline-cache.ts'
 
 /** The age that `coffer run` accepts unless it is told otherwise. */
@@ -26,10 +25,7 @@ export async function describeCache(ctx: Context): Promise<string> {
 
 async function describeSource(ctx: Context, source: Source): Promise<string> {
   const { env, now } = ctx
-  const keyFile = cacheKeyFile(env)
-  const hasKey = env.COFFER_TOKEN || env.COFFER_TOKEN_FILE || (keyFile !== undefined && existsSync(keyFile))
-  // Looking must not create a key.
-  const key = hasKey ? await findCacheKey(env, source.url) : undefined
+  const key = await findCacheKey(env, source.url, { mayCreate: false })
   const cached = key && openCacheFile(env, { ...source, onUnresolved: 'error' }, key)?.read(now())
   if (!cached) return 'none: coffer run makes it'
   const ageMs = now() - cached.fetchedAt

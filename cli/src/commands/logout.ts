@@ -28,7 +28,7 @@ Examples:
     const urls = known.filter((one) => flags.all || one === url)
     const left: string[] = []
     for (const one of urls) if (!(await endSession(ctx, one))) left.push(one)
-    wipeCache(ctx.env)
+    await wipeCache(ctx.env)
     if (urls.length === 0) ctx.out.note(url ? `You are not signed in to ${url}.` : 'You are not signed in.')
     for (const one of urls.filter((one) => !left.includes(one))) ctx.out.note(`Signed out of ${visible(one)}.`)
     ctx.out.show({ success: left.length === 0, urls }, () => ({ columns: [], rows: [] }))

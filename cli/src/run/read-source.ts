@@ -42,7 +42,7 @@ export const isRefusal = (error: unknown): error is ApiError =>
 
 export async function openSource(ctx: Context, source: Source, options: ReadOptions): Promise<Opened> {
   const { url, onUnresolved } = { ...source, ...options }
-  const key = options.usesCache ? await findCacheKey(ctx.env, url) : undefined
+  const key = options.usesCache ? await findCacheKey(ctx.env, url, { mayCreate: true }) : undefined
   const cache = key && openCacheFile(ctx.env, { ...source, onUnresolved }, key)
   const cached = cache?.read(ctx.now())
   if (options.isOffline) {

@@ -44,8 +44,8 @@ export function createRedactor(forms: readonly Buffer[]): Redactor {
     /** Position of `held` in the stream. */
     let offset = 0
 
-    function push(chunk: Buffer): Buffer[] {
-      const bytes = held.length === 0 ? chunk : Buffer.concat([held, chunk])
+    /** Unless it is the end, a position where a value may begin that is not complete ends the scan. */
+    function scan(bytes: Buffer, isEnd: boolean): Buffer[] {
       const shown: Buffer[] = []
       let next = written
       let maskedUntil = isMasked ? written : 0
@@ -53,7 +53,7 @@ export function createRedactor(forms: readonly Buffer[]): Redactor {
       const lastPrefix = bytes.length - prefixBytes
       let prefix = 0
       for (let at = 0; at < Math.min(bytes.length, prefixBytes - 1); at++) prefix |= (bytes[at] ?? 0) << (8 * (at + 1))
-      for (let at = 0; at <= lastPrefix; at++) {
+      for (let at = 0; at <= lastPrefix && at < holdAt; at++) {
         prefix = (prefix >>> 8) | ((bytes[at + 3] ?? 0) << 24)
         const slot = slotOf(prefix)
         if (((bitmap[slot >>> 3] ?? 0) & (1 << (slot & 7))) === 0) continue
@@ -62,38 +62,32 @@ export function createRedactor(forms: readonly Buffer[]): Redactor {
           const end = Math.min(at + form.length, bytes.length)
           if (bytes.compare(form, 0, end - at, at, end) !== 0) continue
           if (end - at === form.length) length = Math.max(length, form.length)
-          else holdAt = at
+          else if (!isEnd) holdAt = at
         }
-        if (length > 0) {
-          if (at >= maskedUntil) {
-            if (at > next) shown.push(bytes.subarray(next, at))
-            shown.push(mask)
-          }
-          maskedUntil = Math.max(maskedUntil, at + length)
-          next = Math.max(next, maskedUntil)
+        if (length === 0) continue
+        if (at >= maskedUntil && at + length > written) {
+          if (at > next) shown.push(bytes.subarray(next, at))
+          shown.push(mask)
         }
-        if (holdAt === at) break
+        maskedUntil = Math.max(maskedUntil, at + length)
+        next = Math.max(next, maskedUntil)
       }
-      for (let at = Math.max(0, lastPrefix + 1); at < Math.min(bytes.length, holdAt); at++) {
+      for (let at = Math.max(0, lastPrefix + 1); at < holdAt && !isEnd; at++) {
         if (starts.has(bytes.toString('latin1', at))) holdAt = at
       }
       if (holdAt > next) shown.push(bytes.subarray(next, holdAt))
+      isMasked = isEnd ? maskedUntil >= bytes.length : maskedUntil >= next && next > holdAt
+      written = isEnd ? bytes.length : Math.max(0, next - holdAt)
+      if (isEnd) return shown
       offset += holdAt
       // A copy: the chunk belongs to the stream.
       held = Buffer.from(bytes.subarray(holdAt))
-      written = Math.max(0, next - holdAt)
-      isMasked = written > 0 && maskedUntil >= next
       return shown
     }
 
     return {
-      push,
-      release() {
-        const left = held.subarray(written)
-        written = held.length
-        isMasked = false
-        return left.length > 0 ? [left] : []
-      },
+      push: (chunk) => scan(held.length === 0 ? chunk : Buffer.concat([held, chunk]), false),
+      release: () => scan(held, true),
       heldAt: () => (held.length > written ? offset : undefined),
     }
   }

@@ -1,0 +1,121 @@
+/** `coffer run --redact`: the output of a real command. */
+import { createHash } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openShell } from '../../../../test/cli.ts'
+import { until } from '../../../../test/program.ts'
+import { type SdkService, startSdkService } from '../../../../test/sdk-service.ts'
+
+let running: SdkService
+const value = 'canary-value-0123456789'
+const key = '-----BEGIN KEY-----\nfirst-line-of-key\nsecond-line-of-key\n-----END KEY-----'
+beforeAll(async () => {
+  running = await startSdkService()
+  await running.write({ KEY: value, PEM: key, MODE: 'test', LEVEL: '123456', NAME: 'public-name' })
+})
+afterAll(() => running.stop())
+
+const open = (env: Record<string, string> = {}) => openShell({ ...running.env, ...env })
+const node = (script: string) => ['--', process.execPath, '-e', script]
+
+test('hides values in both streams, in pieces too, and nothing else', async () => {
+  const script = `
+    const { KEY, PEM, MODE, LEVEL, NAME } = process.env
+    console.log('a', KEY, MODE, LEVEL, NAME)
+    console.error('b', JSON.stringify(PEM))
+    process.stdout.write('c ' + KEY.slice(0, 9))
+    setTimeout(() => process.stdout.write(KEY.slice(9) + ' d'), 10)
+    process.exitCode = 4`
+  expect(await open().coffer(['run', '--redact', '--show', 'NAME', ...node(script)])).toEqual({
+    code: 4,
+    signal: null,
+    out: 'a *** test 123456 public-name\nc *** d',
+    err: 'b "***"\n',
+  })
+})
+
+test('is off by default, and on with COFFER_REDACT=1 or run.redact', async () => {
+  const print = ['run', '--', 'sh', '-c', 'echo "$KEY"']
+  expect(await open().coffer(print)).toMatchObject({ out: `${value}\n` })
+  expect(await open({ COFFER_REDACT: '1' }).coffer(print)).toMatchObject({ out: '***\n' })
+  const shell = open()
+  writeFileSync(join(shell.cwd, '.coffer.json'), JSON.stringify({ run: { redact: true } }))
+  expect(await shell.coffer(print)).toMatchObject({ out: '***\n' })
+})
+
+test('does not hold a prompt back', async () => {
+  const program = open().start(['run', '--redact', '--', 'sh', '-c', 'printf "Name: can"; sleep 20'])
+  await until(() => program.out() === 'Name: can' || undefined, 15_000, 'the prompt appears')
+  program.child.kill('SIGTERM')
+  await program.ended
+})
+
+test('64 MB come through intact', async () => {
+  const script = `
+    const { createHash, randomFillSync } = require('node:crypto')
+    const hash = createHash('sha256')
+    let left = 64
+    const next = () => {
+      if (left-- === 0) return console.error(hash.digest('hex'))
+      const chunk = randomFillSync(Buffer.alloc(2 ** 20))
+      hash.update(chunk)
+      process.stdout.write(chunk, next)
+    }
+    next()`
+  const shell = open()
+  const hash = createHash('sha256')
+  let size = 0
+  // A reader of its own: the one of the tests would decode the bytes.
+  const program = shell.start([
+    'run',
+    '--shell',
+    '--redact',
+    '--',
+    `'${process.execPath}' -e '${script.replaceAll("'", '"')}'`,
+  ])
+  program.child.stdout?.removeAllListeners('data')
+  program.child.stdout?.setEncoding('latin1').on('data', (text: string) => {
+    size += text.length
+    hash.update(text, 'latin1')
+  })
+  const { code, err } = await program.ended
+  expect({ code, size, err }).toEqual({ code: 0, size: 64 * 2 ** 20, err: `${hash.digest('hex')}\n` })
+})
+
+test('a reader that goes away ends the command, as it would without --redact', async () => {
+  const program = join(import.meta.dirname, '../../../start.js')
+  const pipeline = `'${process.execPath}' '${program}' run --redact -- yes | head -n 2`
+  expect(await open().coffer(['run', '--shell', '--preserve-env=COFFER_TOKEN', '--', pipeline])).toMatchObject({
+    code: 0,
+    out: 'y\ny\n',
+  })
+})
+
+test('a process that the command has left behind does not keep it from ending', async () => {
+  const startedAt = performance.now()
+  const ended = await open().coffer(['run', '--redact', '--', 'sh', '-c', 'sleep 30 & echo $!; exit 3'])
+  process.kill(Number(ended.out), 'SIGKILL')
+  expect(ended.code).toBe(3)
+  expect(performance.now() - startedAt).toBeLessThan(15_000)
+})
+
+test('a terminal is inherited', async () => {
+  const session = open().terminal(['run', '--redact', ...node('console.log("tty", process.stdout.isTTY)')])
+  await session.see('tty true')
+  expect(await session.ended).toMatchObject({ code: 0 })
+})
+
+test('GitHub Actions is told to mask each line, and only with --redact', async () => {
+  const masked = await open({ GITHUB_ACTIONS: 'true' }).coffer(['run', '--redact', '--', 'true'])
+  expect(masked.out).toBe('')
+  expect(masked.err.trim().split('\n').sort()).toEqual(
+    [
+      `::add-mask::${value}`,
+      '::add-mask::first-line-of-key',
+      '::add-mask::public-name',
+      '::add-mask::second-line-of-key',
+    ].sort(),
+  )
+  expect(await open({ GITHUB_ACTIONS: 'true' }).coffer(['run', '--', 'true'])).toMatchObject({ out: '', err: '' })
+})

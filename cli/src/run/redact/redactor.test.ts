@@ -1,0 +1,122 @@
+/** Values in the output of a command: found however the output is cut, and nothing else is touched. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { times } from '../../../../test/tier.ts'
+import { formsOf, isHidden } from './forms.ts'
+import { createRedactor, type RedactedStream } from './redactor.ts'
+
+const text = (pieces: readonly Buffer[]) => Buffer.concat(pieces).toString('latin1')
+const finish = (stream: RedactedStream, chunks: readonly Buffer[]) =>
+  text([...chunks.flatMap((chunk) => stream.push(chunk)), ...stream.release()])
+
+function cut(bytes: Buffer, sizes: readonly number[]): Buffer[] {
+  const chunks: Buffer[] = []
+  let at = 0
+  for (const size of sizes) {
+    chunks.push(bytes.subarray(at, at + size))
+    at += size
+  }
+  return [...chunks, bytes.subarray(at)]
+}
+
+/** Slow and obvious: marks every byte of every occurrence, then replaces each run of occurrences that overlap. */
+function expected(bytes: Buffer, forms: readonly Buffer[]): string {
+  let shown = ''
+  let maskedUntil = 0
+  for (let at = 0; at < bytes.length; at++) {
+    const lengths = forms
+      .filter((form) => bytes.subarray(at, at + form.length).equals(form))
+      .map(({ length }) => length)
+    if (lengths.length > 0) {
+      if (at >= maskedUntil) shown += '***'
+      maskedUntil = Math.max(maskedUntil, at + Math.max(...lengths))
+    }
+    if (at >= maskedUntil) shown += String.fromCharCode(bytes[at] ?? 0)
+  }
+  return shown
+}
+
+// Few letters, so that values overlap, repeat and begin alike.
+const word = (minLength: number, maxLength: number) =>
+  fc.array(fc.constantFrom(97, 98, 99), { minLength, maxLength }).map((bytes) => Buffer.from(bytes))
+
+test('finds what a search byte by byte finds, however the stream is cut', () => {
+  fc.assert(
+    fc.property(
+      fc.array(word(4, 9), { minLength: 1, maxLength: 6 }),
+      fc.array(
+        fc.oneof(
+          word(0, 12),
+          fc.nat(5).map((index) => index),
+        ),
+        { maxLength: 30 },
+      ),
+      fc.array(fc.nat(7), { maxLength: 40 }),
+      (forms, parts, sizes) => {
+        const bytes = Buffer.concat(
+          parts.map((part) => (typeof part === 'number' ? (forms[part % forms.length] ?? Buffer.alloc(0)) : part)),
+        )
+        expect(finish(createRedactor(forms).openStream(), cut(bytes, sizes))).toBe(expected(bytes, forms))
+      },
+    ),
+    { numRuns: times(2_000, 50_000) },
+  )
+})
+
+test('hides a value inside of what was held back for another', () => {
+  const stream = createRedactor([Buffer.from('abcdefghij'), Buffer.from('cdefg')]).openStream()
+  expect(text(stream.push(Buffer.from('-abcdefgh')))).toBe('-')
+  expect(text(stream.release())).toBe('ab***h')
+  expect(text(stream.push(Buffer.from('ij-')))).toBe('***-')
+})
+
+test('shows what was held back, and still hides the rest of a value', () => {
+  const stream = createRedactor([Buffer.from('password-1')]).openStream()
+  expect(text(stream.push(Buffer.from('Your pass')))).toBe('Your ')
+  expect(stream.heldAt()).toBe(5)
+  expect(text(stream.release())).toBe('pass')
+  expect(stream.heldAt()).toBeUndefined()
+  expect(text(stream.push(Buffer.from('word-1, ok')))).toBe('***, ok')
+  expect(text(stream.push(Buffer.from(' pass')))).toBe(' ')
+  expect(text(stream.release())).toBe('pass')
+  expect(text(stream.push(Buffer.from('port')))).toBe('port')
+})
+
+describe('a value is hidden', () => {
+  const value = 'p@ss "w/ord+é?>\\ 42'
+  const redact = (output: string) => finish(createRedactor(formsOf([value])).openStream(), [Buffer.from(output)])
+
+  test.each([
+    ['as it is', value],
+    ['in JSON', JSON.stringify(value).slice(1, -1)],
+    ['in a URL', encodeURIComponent(value)],
+    ['in a URL with small letters', encodeURIComponent(value).replace(/%../g, (code) => code.toLowerCase())],
+    ['in a form', encodeURIComponent(value).replaceAll('%20', '+')],
+  ])('%s', (_, form) => {
+    expect(redact(`<${form}>`)).toBe('<***>')
+  })
+
+  test.each(['', 'u:', 'user:', 'name:'])('in base64 after `%s`', (before) => {
+    for (const encoding of ['base64', 'base64url'] as const) {
+      const encoded = Buffer.from(`${before}${value}`).toString(encoding)
+      const shown = redact(`<${encoded}>`)
+      expect(shown).toContain('***')
+      expect(shown.length).toBeLessThan(before.length * 2 + 12)
+    }
+  })
+
+  test('line by line, without the frame of a key', () => {
+    const key = '-----BEGIN KEY-----\nMIIEvQIBADAN\nBgkqhkiG9w0B\n-----END KEY-----\n'
+    const stream = createRedactor(formsOf([key])).openStream()
+    expect(finish(stream, [Buffer.from('log: BgkqhkiG9w0B\n-----BEGIN KEY-----\n')])).toBe(
+      'log: ***\n-----BEGIN KEY-----\n',
+    )
+  })
+})
+
+test.each(['', 'test', '12345', 'true', 'false', '1234567890', '-12345.678', '10.20.30'])(
+  '`%s` is not hidden',
+  (value) => {
+    expect(isHidden(value)).toBe(false)
+  },
+)

@@ -1,0 +1,110 @@
+/** `coffer run --watch`: the command restarts with new values, and keeps running whatever happens to the service. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { openShell, type Running } from '../../../test/cli.ts'
+import { openGate } from '../../../test/gate.ts'
+import { until } from '../../../test/program.ts'
+import { type SdkService, startSdkService } from '../../../test/sdk-service.ts'
+
+let running: SdkService
+beforeAll(async () => {
+  running = await startSdkService()
+})
+beforeEach(() => running.write({ KEY: 'one', OTHER: 'same', PATH_NOTE: 'x' }))
+afterAll(() => running.stop())
+
+const watch = ['run', '--watch', '--watch-interval', '100ms']
+const shows = (program: Running, text: string) =>
+  until(() => program.out().includes(text) || undefined, 20_000, `the command prints ${text}`)
+const says = (program: Running, text: string) =>
+  until(() => program.err().includes(text) || undefined, 20_000, `coffer says ${text}`)
+
+const server = `
+  process.on('SIGTERM', () => setTimeout(() => { console.log('stopped', process.env.KEY); process.exit(0) }, 200))
+  console.log('started', process.env.KEY)
+  setInterval(() => {}, 1000)`
+
+test('restarts once for several changes, after the clean-up, and names them without their values', async () => {
+  const program = openShell(running.env).start([...watch, '--', process.execPath, '-e', server])
+  await shows(program, 'started one')
+  await running.write({ KEY: 'secret-two' })
+  await running.write({ KEY: 'secret-three', OTHER: 'changed' })
+  await shows(program, 'started secret-three')
+  program.child.kill('SIGTERM')
+  const { code, out, err } = await program.ended
+  expect({ code, out }).toEqual({
+    code: 0,
+    out: 'started one\nstopped one\nstarted secret-three\nstopped secret-three\n',
+  })
+  expect(err).toBe('coffer: KEY, OTHER changed; restarting the command.\n')
+})
+
+test('a command that does not end is killed after the grace period', async () => {
+  const stubborn = `process.on('SIGTERM', () => console.log('ignored')); console.log('started', process.env.KEY); setInterval(() => {}, 1000)`
+  const program = openShell(running.env).start([...watch, '--grace', '300ms', '--', process.execPath, '-e', stubborn])
+  await shows(program, 'started one')
+  await running.write({ KEY: 'two' })
+  await shows(program, 'started two')
+  expect(program.out()).toBe('started one\nignored\nstarted two\n')
+  program.child.kill('SIGINT')
+  expect(await program.ended).toMatchObject({ signal: 'SIGINT' })
+})
+
+test('changes of secrets that the command does not receive do not restart it', async () => {
+  const program = openShell(running.env).start([...watch, '--only', 'KEY', '--', process.execPath, '-e', server])
+  await shows(program, 'started one')
+  await running.write({ OTHER: 'new' })
+  await new Promise((resolve) => setTimeout(resolve, 1_500))
+  await running.write({ KEY: 'two' })
+  await shows(program, 'started two')
+  program.child.kill('SIGTERM')
+  expect((await program.ended).err).toBe('coffer: KEY changed; restarting the command.\n')
+})
+
+test('an outage keeps the command, and a change after it is seen', async () => {
+  const gate = await openGate(running.service.url)
+  const env = { ...running.env, COFFER_URL: gate.url }
+  const program = openShell(env).start([...watch, '--', process.execPath, '-e', server])
+  await shows(program, 'started one')
+  gate.mode = 'reset'
+  const before = gate.requests
+  await until(() => gate.requests > before + 1 || undefined, 20_000, 'the service is asked in vain')
+  await running.write({ KEY: 'two' })
+  gate.mode = 'pass'
+  await shows(program, 'started two')
+  program.child.kill('SIGTERM')
+  expect(await program.ended).toMatchObject({ code: 0, err: 'coffer: KEY changed; restarting the command.\n' })
+})
+
+test.each([401, 403, 404])('%i ends the watching with one line, and keeps the command', async (status) => {
+  const gate = await openGate(running.service.url)
+  const env = { ...running.env, COFFER_URL: gate.url }
+  const program = openShell(env).start([...watch, '--', process.execPath, '-e', server])
+  await shows(program, 'started one')
+  gate.mode = status
+  await says(program, 'no longer watched')
+  const { requests } = gate
+  await new Promise((resolve) => setTimeout(resolve, 400))
+  expect(gate.requests).toBe(requests)
+  program.child.kill('SIGTERM')
+  const { code, out, err } = await program.ended
+  expect({ code, out }).toEqual({ code: 0, out: 'started one\nstopped one\n' })
+  expect(err.split('\n')).toHaveLength(2)
+})
+
+test('a change that cannot be passed on keeps the command as it is', async () => {
+  const program = openShell(running.env).start([...watch, '--', process.execPath, '-e', server])
+  await shows(program, 'started one')
+  await running.write({ KEY: 'nul\0' })
+  await says(program, 'The value of KEY contains a NUL')
+  await running.write({ KEY: 'three' })
+  await shows(program, 'started three')
+  program.child.kill('SIGTERM')
+  expect((await program.ended).out).toBe('started one\nstopped one\nstarted three\nstopped three\n')
+})
+
+test('ends with the command', async () => {
+  expect(await openShell(running.env).coffer([...watch, '--', 'sh', '-c', 'exit 5'])).toMatchObject({
+    code: 5,
+    err: '',
+  })
+})
