@@ -72,7 +72,7 @@ export async function forgetCacheKey(env: Environment): Promise<void> {
   await (await import('../session/keychain.ts')).deleteKeychain(keychainName)
 }
 
-function cacheKeyFile(env: Environment): string | undefined {
+export function cacheKeyFile(env: Environment): string | undefined {
   const folder = configFolder(env)
   return folder && join(folder, 'key')
 }
