@@ -8,7 +8,7 @@ ten minutes and needs only Node and npm.
 
   --quick         one round of one second, at most 10,000 secrets: shows that it works, not how fast it is
   --only NAME     only rows whose section or name contains NAME, such as "sqlite", "postgresql", "two processes",
-                  "growth", "sdk" or "read one"; repeatable
+                  "growth", "sdk", "command line" or "read one"; repeatable
   --seconds N     length of each measurement (1)
   --rounds N      number of rounds; the median counts (3, plus two for rows with a goal)
   --secrets N     final size of the store in the growth section (1000000, if it fits into ten minutes; 0 skips it)

@@ -31,6 +31,17 @@ export type Start = {
   readonly loadedMb: number
   readonly commitsPerSecond: number
 }
+export type CommandRow = {
+  readonly name: string
+  /** Processor time of one command, or elapsed time of all. */
+  readonly kind: 'processor' | 'elapsed'
+  readonly ms: number
+  /** The same of `node -e 0`. */
+  readonly referenceMs: number
+  readonly ratio: number
+  /** Largest ratio. */
+  readonly goal?: number
+}
 export type Report = {
   readonly at: string
   readonly node: string
@@ -43,6 +54,7 @@ export type Report = {
   memory?: Memory
   readonly sections: Section[]
   readonly starts: Start[]
+  readonly commands: CommandRow[]
   readonly skipped: string[]
 }
 
@@ -71,6 +83,14 @@ const startColumns: [name: string, width: number][] = [
   ['raw commits/s', 15],
 ]
 
+const commandColumns: [name: string, width: number][] = [
+  ['time', 11],
+  ['ms', 9],
+  ['node -e 0', 11],
+  ['ratio', 8],
+  ['goal', 8],
+]
+
 function cellsOf(row: Row): string[] {
   return [
     String(row.connections),
@@ -89,6 +109,14 @@ function cellsOf(row: Row): string[] {
 const startCells = (start: Start) =>
   [start.firstMs, start.laterMs, start.idleMb, start.loadedMb, start.commitsPerSecond].map(count)
 
+const commandCells = ({ kind, ms: time, referenceMs, ratio, goal }: CommandRow) => [
+  kind,
+  ms(time),
+  ms(referenceMs),
+  ratioText(ratio),
+  goal === undefined ? '' : `≤ ${goal}`,
+]
+
 function line(name: string, columns: readonly [string, number][], cells: readonly string[]): string {
   return name.padEnd(37) + columns.map(([, width], index) => (cells[index] ?? '').padStart(width)).join('')
 }
@@ -104,6 +132,9 @@ export function startLines(starts: readonly Start[]): string[] {
   const lines = starts.map((start) => line(start.engine, startColumns, startCells(start)))
   return [`\n${line('Start and memory', startColumns, headings(startColumns))}`, ...lines]
 }
+
+export const commandHeading = () => `\n${line('Command line', commandColumns, headings(commandColumns))}`
+export const commandLine = (row: CommandRow) => line(row.name, commandColumns, commandCells(row))
 
 export const conditionsOf = ({ at, node, processor, cores, generator, seconds, rounds }: Report) =>
   `${at.slice(0, 10)}, Node ${node}, ${cores} × ${processor}, load by ${generator}, ${rounds === 1 ? 'one round' : `median of ${rounds} rounds (${manyRounds(rounds)} where there is a goal)`} of ${seconds} s.`
@@ -132,6 +163,13 @@ export function toMarkdown(report: Report): string {
     conditionsOf(report),
     ...sections,
     ...(starts.length === 0 ? [] : table('Start and memory', headings(startColumns), starts)),
+    ...(report.commands.length === 0
+      ? []
+      : table(
+          'Command line',
+          headings(commandColumns),
+          report.commands.map((row) => [row.name, ...commandCells(row)]),
+        )),
     ...(report.memory ? ['', memoryLine(report.memory)] : []),
     ...report.skipped.flatMap((reason) => ['', reason]),
   ].join('\n')

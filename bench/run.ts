@@ -5,6 +5,7 @@
 import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { drawChart } from './chart.ts'
+import { measureCommandLine } from './command-line.ts'
 import { type Engine, measureEngine, openPostgres, postgresPlans, sqlite, sqlitePlans } from './engine.ts'
 import { federate } from './federation.ts'
 import { maxSpread } from './goal.ts'
@@ -14,6 +15,8 @@ import type { Bench } from './measure.ts'
 import { measureNodes, wantsNodes } from './nodes.ts'
 import { help, type Options, readOptions, readOrEnd } from './options.ts'
 import {
+  commandHeading,
+  commandLine,
   conditionsOf,
   headingLine,
   memoryLine,
@@ -29,6 +32,7 @@ import { exchange } from './spending-case.ts'
 const options = readOrEnd(help, readOptions)
 const bench = openBench(options)
 const { report } = bench
+await measureCommandLine(bench)
 await measureEngine(bench, sqlite, sqlitePlans)
 await measureSdk(bench)
 const postgres = await findPostgres()
@@ -62,6 +66,7 @@ function openBench(options: Options): Bench {
     tookSeconds: 0,
     sections: [],
     starts: [],
+    commands: [],
     skipped: [],
   }
   const elapsedMs = () => performance.now() - startedAt
@@ -93,6 +98,11 @@ function openBench(options: Options): Bench {
     addRow(section, row) {
       section.rows.push(row)
       printLine(rowLine(row))
+    },
+    addCommand(row) {
+      if (report.commands.length === 0) printLine(commandHeading())
+      report.commands.push(row)
+      printLine(commandLine(row))
     },
     skip(line) {
       report.skipped.push(line)
@@ -149,6 +159,7 @@ function finish(): void {
   if (options.markdown) console.log(toMarkdown(report))
   if (options.json) writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`)
   if (options.chart) writeFileSync(options.chart, drawChart(report))
-  if (rows.length === 0) console.error('Nothing was measured: no row matches --only.')
-  process.exit(failed.length > 0 || rows.length === 0 ? 1 : 0)
+  const isEmpty = rows.length + report.commands.length === 0
+  if (isEmpty) console.error('Nothing was measured: no row matches --only.')
+  process.exit(failed.length > 0 || isEmpty ? 1 : 0)
 }

@@ -38,6 +38,7 @@ const report: Report = {
     { title: 'SQLite, growth', reference: 'bare node:http', rows: [{ ...row, name: '100 secrets: read one' }] },
   ],
   starts: [{ engine: 'SQLite', firstMs: 900, laterMs: 400, idleMb: 100, loadedMb: 170, commitsPerSecond: 1_500 }],
+  commands: [{ name: 'coffer --help', kind: 'processor', ms: 45, referenceMs: 35, ratio: 1.29, goal: 1.4 }],
   skipped: ['PostgreSQL is skipped.'],
 }
 
@@ -95,6 +96,7 @@ test('the Markdown has a table for each measured section, and says what was skip
   const text = toMarkdown(report)
   expect(text).toContain('| read one | 64 | 12,346 | 30,000 | 0.41 |  | 4.00 | 12.0 | 3.0 | 2.5 | 0 |')
   expect(text).toContain('| SQLite | 900 | 400 | 100 | 170 | 1,500 |')
+  expect(text).toContain('| coffer --help | processor | 45.0 | 35.0 | 1.29 | ≤ 1.4 |')
   expect(text).not.toContain('| PostgreSQL |')
   expect(text).toContain('\nPostgreSQL is skipped.')
 })
