@@ -2,7 +2,7 @@
 import type { Command, CommandEntry } from '../command.ts'
 import { type Flag, type Flags, globalFlags } from '../flag.ts'
 
-export type Suggestion = { readonly word: string; readonly about?: string }
+type Suggestion = { readonly word: string; readonly about?: string }
 
 /** What the names of the service are asked for. */
 export type NameKind = 'workspace' | 'project' | 'environment' | 'secret'

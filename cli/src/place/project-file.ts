@@ -7,7 +7,7 @@ export const projectFileName = '.coffer.json'
 
 export type Source = { readonly project?: string; readonly environment?: string; readonly prefix?: string }
 
-export type ProjectFile = {
+type ProjectFile = {
   readonly url?: string
   readonly workspace?: string
   readonly project?: string

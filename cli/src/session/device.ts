@@ -8,7 +8,7 @@ const slowDownMs = 5_000
 
 export const createDeviceCode = (api: Api): Promise<DeviceCode> => api.auth.createDeviceCode({ clientId })
 
-export type Clock = {
+type Clock = {
   now(): number
   sleep(durationMs: number): Promise<void>
 }

@@ -6,7 +6,7 @@ import { hasPage, openPage } from './browser.ts'
 import { collectSession, createDeviceCode, waitForApproval } from './device.ts'
 import { signInAtTerminal } from './terminal-login.ts'
 
-export type Connect = (credential: string | null) => Api
+type Connect = (credential: string | null) => Api
 
 type Wanted = { readonly email: string | undefined; readonly noBrowser: boolean }
 
