@@ -13,7 +13,7 @@ const root = join(import.meta.dirname, '..')
 const page = join(import.meta.dirname, 'first-minute.md')
 const section = /(<!-- minute -->\n)[\s\S]*?(<!-- \/minute -->)/
 
-export type Step = { readonly what: string; readonly command: string; readonly seconds: number }
+type Step = { readonly what: string; readonly command: string; readonly seconds: number }
 
 /** An application as it is before Coffer: its secrets are in `.env`. */
 const application = {

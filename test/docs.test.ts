@@ -1,5 +1,5 @@
 /** The docs match the settings, the providers and the files that they name. */
-import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { CommandEntry } from '../cli/src/command.ts'
@@ -58,6 +58,23 @@ test('docs/sync.md explains every field of the mapping', () => {
   for (const provider of providers) {
     expect(documented).toEqual(['environment', ...mappingFields(provider).map(({ id }) => id)])
   }
+})
+
+test('only pages for a checkout tell anybody to run npx coffer, whose name on npm is not ours', () => {
+  const pages = ['*.md', 'docs/**/*.md', 'deploy/**/*'].flatMap((pattern) => globSync(pattern, { cwd: root }))
+  const telling = pages.filter((page) => {
+    const path = join(root, page)
+    return (
+      statSync(path).isFile() && /npx coffer|npm (i|install) .*(?<!\.\/)@?coffer\/cli/.test(readFileSync(path, 'utf8'))
+    )
+  })
+  expect(telling.sort()).toEqual([
+    'CHANGELOG.md',
+    'CONTRIBUTING.md',
+    'README.md',
+    'docs/cli.md',
+    'docs/first-minute.md',
+  ])
 })
 
 test.each(['ARCHITECTURE.md', 'CONTRIBUTING.md'])('%s names only files and folders that exist', (page) => {
