@@ -49,9 +49,8 @@ export async function findCacheKey(
 
 function keyOfToken(token: string): CacheKey {
   const { hkdfSync } = process.getBuiltinModule('node:crypto')
-  const derive = (use: string, size: number) =>
-    Buffer.from(hkdfSync('sha256', token, '', `coffer offline cache ${use}`, size))
-  return { credentialId: `token ${derive('name', 16).toString('hex')}`, key: derive('key', keyBytes) }
+  const derived = Buffer.from(hkdfSync('sha256', token, '', 'coffer offline cache', 16 + keyBytes))
+  return { credentialId: `token ${derived.toString('hex', 0, 16)}`, key: derived.subarray(16) }
 }
 
 const keychainName = 'offline cache'

@@ -30,10 +30,9 @@ export type Child = {
 /** Throws a CliError if the command cannot be started. */
 export function startChild(launch: Launch): Child {
   const { spawn } = process.getBuiltinModule('node:child_process')
-  const { isatty } = process.getBuiltinModule('node:tty')
   const { variables, cwd, ownGroup, redactor } = launch
   const [name = '', ...args] = launch.command
-  const hidden = (fd: number) => (redactor && !isatty(fd) ? 'pipe' : 'inherit')
+  const hidden = (fd: number) => (redactor && !process.getBuiltinModule('node:tty').isatty(fd) ? 'pipe' : 'inherit')
   const stdio: StdioOptions = ['inherit', hidden(1), hidden(2)]
   const file = variables.PATH === undefined ? findProgram(name, launch.path) : name
   let child: ChildProcess

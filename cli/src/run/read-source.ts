@@ -28,6 +28,9 @@ const impatient = { timeoutMs: 2_000, retries: 0 }
 /** About ten seconds for a service that hangs, two for one that refuses connections. */
 const patient = { timeoutMs: 5_000, retries: 3 }
 
+/** How exact the age of the cache is. */
+const sameAgeMs = 60_000
+
 const outageCodes =
   /^(TIMEOUT|ECONN(REFUSED|RESET|ABORTED)|ENOTFOUND|EAI_AGAIN|E(HOST|NET)(UNREACH|DOWN)|ETIMEDOUT|EPIPE|EADDRNOTAVAIL)$/
 
@@ -63,9 +66,13 @@ export async function openSource(ctx: Context, source: Source, options: ReadOpti
     })
   const keep = (secrets: Secrets) => {
     const snapshot = secrets.snapshot()
+    // The same values have just been written, by an earlier run or by the last poll.
+    if (snapshot.etag !== undefined && snapshot.etag === kept.etag && ctx.now() - kept.at < sameAgeMs) return snapshot
+    kept = { etag: snapshot.etag, at: ctx.now() }
     if (cache && !cache.write(snapshot, ctx.now())) ctx.out.detail('coffer: the offline cache cannot be written.')
     return snapshot
   }
+  let kept = { etag: cached?.snapshot.etag, at: cached?.fetchedAt ?? 0 }
   const snapshot = await readFirst()
   let watched: Secrets | undefined
   return {
