@@ -34,6 +34,7 @@ export const commandTable: readonly CommandEntry[] = [
       { name: 'get', about: 'Print values', load: async () => (await import('./secrets/get.ts')).get },
       { name: 'set', about: 'Write values', load: async () => (await import('./secrets/set.ts')).set },
       { name: 'delete', about: 'Delete values', load: async () => (await import('./secrets/delete.ts')).remove },
+      { name: 'edit', about: 'Edit values in your editor', load: async () => (await import('./secrets/edit.ts')).edit },
     ],
   },
   {
