@@ -7,7 +7,7 @@ import { cannotHold, type Entry } from './entry.ts'
 /** Shorter lines, such as `{` or `true`, would blot out ordinary text all over the log. */
 const minMaskedLength = 6
 
-export type Masks = { readonly commands: string; readonly unmasked: readonly string[] }
+type Masks = { readonly commands: string; readonly unmasked: readonly string[] }
 
 export function maskCommands(entries: readonly Entry[]): Masks {
   const lines = new Set<string>()
@@ -23,7 +23,7 @@ export function maskCommands(entries: readonly Entry[]): Masks {
   return { commands: [...lines].map((line) => `::add-mask::${escapeData(line)}\n`).join(''), unmasked }
 }
 
-/** The escapes of a command's data: https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts */
+/** The escapes of the data of a workflow command, as the toolkit of GitHub Actions writes them. */
 const escapeData = (text: string) => text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
 
 export function environmentFile(entries: readonly Entry[], createDelimiter: () => string): string {
