@@ -76,7 +76,7 @@ describe(`${count} random values`, () => {
     onTestFinished(() => rmSync(dirname(file), { recursive: true }))
     writeFileSync(file, script)
     const { stdout, stderr, status } = spawnSync(shell, shell === 'fish' ? ['--no-config', file] : [file], {
-      env: { PATH: process.env.PATH, HOME: '/nonexistent', LC_ALL: 'C.UTF-8' },
+      env: { PATH: process.env.PATH, HOME: dirname(file), LC_ALL: 'C.UTF-8' },
       maxBuffer: 256 * 1024 * 1024,
     })
     expect({ status, err: stderr.toString() }).toEqual({ status: 0, err: '' })

@@ -223,7 +223,7 @@ describe('2,000 secrets', () => {
       'bash',
       ['-c', `set -o pipefail; "${process.execPath}" "${start}" secrets list --values -e large | head -n 1`],
       {
-        env: { PATH: process.env.PATH, HOME: '/nonexistent', ...running.env },
+        env: { PATH: process.env.PATH, HOME: openShell().home, ...running.env },
       },
     )
     let err = ''
