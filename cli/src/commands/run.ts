@@ -84,7 +84,8 @@ export const run = defineCommand({
     if (isWatching) watchSources(ctx, watched, { intervalMs, signal: watching.signal, onChange })
     try {
       const { code, signal } = await supervised.ended
-      return signal ? raiseSignal(signal) : (code ?? exitCodes.runFailed)
+      // At once: nothing is left to do, and an idle connection would have to be closed first.
+      process.exit(signal ? raiseSignal(signal) : (code ?? exitCodes.runFailed))
     } catch (error) {
       if (!isStartError(error)) throw error
       ctx.out.warn(`coffer: ${error.message}`)
