@@ -44,7 +44,7 @@ export type Running = {
   readonly ended: Promise<Outcome>
 }
 
-export type TerminalSession = {
+type TerminalSession = {
   /** Everything that the screen has shown, without escape sequences. */
   screen(): string
   /** Waits until the screen shows the text, after what has been waited for before. */

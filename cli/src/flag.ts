@@ -80,7 +80,7 @@ export function parseFlags(declared: Flags, given: readonly string[], command: s
   return { flags, args: positionals }
 }
 
-export type FlagToken = {
+type FlagToken = {
   readonly name: string
   /** As it was given, such as `-e`. */
   readonly rawName: string

@@ -11,7 +11,7 @@ import { homeOf } from '../session/login-file.ts'
 import { type CacheKey, forgetCacheKey, readPrivateFile } from './cache-key.ts'
 
 /** Everything that an answer depends on. */
-export type CachePlace = {
+type CachePlace = {
   readonly url: string
   readonly workspace: string | undefined
   readonly project: string | undefined

@@ -6,7 +6,7 @@ import { CliError } from '../error.ts'
 import { pipeRedacted } from './redact/pipe.ts'
 import type { Redactor } from './redact/redactor.ts'
 
-export type Launch = {
+type Launch = {
   readonly command: readonly string[]
   /** Where a command without a slash is looked for if the child has no PATH. */
   readonly path: string | undefined

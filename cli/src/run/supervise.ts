@@ -6,13 +6,13 @@ import { type ChildEnvironment, changedNames, listNames } from './child-environm
 import type { Redactor } from './redact/redactor.ts'
 import { handleSignals, hasTerminal } from './signals.ts'
 
-export type SuperviseOptions = {
+type SuperviseOptions = {
   readonly command: readonly string[]
   readonly redactorOf: (environment: ChildEnvironment) => Redactor | undefined
   readonly graceMs: number
 }
 
-export type Supervised = {
+type Supervised = {
   readonly ended: Promise<Outcome>
   /** Restarts the command if the variables differ. */
   update(environment: ChildEnvironment): void

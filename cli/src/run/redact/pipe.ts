@@ -8,7 +8,7 @@ const holdMs = 50
 /** After the end of the command, a process that it has left behind may still hold the stream open. */
 const idleMs = 1_000
 
-export type Pipe = {
+type Pipe = {
   /** Resolves when everything that the command has written is out. Call it when the command has ended. */
   finish(): Promise<void>
 }
