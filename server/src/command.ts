@@ -138,11 +138,7 @@ async function welcome(app: App, port: number): Promise<void> {
   const isNew = (await store.accounts.count()) === 0
   const isAsked = setupCode.isChosen || !setupCode.isLocal
   if (isNew) {
-    const code = isAsked ? ',"setupCode":"…"' : ''
-    lines.push(
-      'Create the first account:',
-      `  curl ${url}/v1/auth/register -H 'content-type: application/json' -d '{"email":"you@example.com","name":"You","password":"…12 characters or more…"${code}}'`,
-    )
+    lines.push('Create the first account in another terminal:', `  npx coffer login ${url}`)
     // An operator who chose the code knows it, and others may read the log.
     if (setupCode.isChosen) lines.push('Setup code: the one in COFFER_SETUP_CODE')
     else if (isAsked) lines.push(`Setup code: ${setupCode.value}`)

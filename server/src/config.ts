@@ -11,7 +11,7 @@ import { type LogLevel, logLevels } from './log.ts'
 import type { MasterKeySource } from './master-key/master-key.ts'
 import type { AwsCredentials } from './master-key/wrapping.ts'
 import { type AllowList, parseAllowList } from './outbound.ts'
-import { settings } from './setting.ts'
+import { clientVariables, settings } from './setting.ts'
 
 export type Config = {
   readonly host: string
@@ -128,7 +128,8 @@ function problemOf(line: string): string | undefined {
 /** A mistyped setting that is silently ignored is worse than one that stops the start. */
 function refuseUnknown(env: Environment): void {
   const known = new Set(settings.map(({ name }) => name))
-  const unknown = Object.keys(env).find((name) => name.startsWith('COFFER_') && !known.has(name))
+  const isUnknown = (name: string) => name.startsWith('COFFER_') && !known.has(name) && !clientVariables.has(name)
+  const unknown = Object.keys(env).find(isUnknown)
   if (unknown) throw new ConfigError(`${unknown} is not a known setting: see --help for the list.`)
 }
 

@@ -88,3 +88,20 @@ export const settings: readonly Setting[] = [
   { name: 'COFFER_METRICS_PORT', default: 'none', meaning: 'a separate port for GET /metrics, without a token' },
   { name: 'COFFER_LOG_LEVEL', default: 'info', meaning: 'debug, info, warn, error or silent' },
 ]
+
+/** Read by the command line and the SDK, which may run in the same shell as the service. */
+export const clientVariables: ReadonlySet<string> = new Set([
+  'COFFER_URL',
+  'COFFER_WORKSPACE',
+  'COFFER_PROJECT',
+  'COFFER_ENVIRONMENT',
+  'COFFER_TOKEN',
+  'COFFER_TOKEN_FILE',
+  'COFFER_ID_TOKEN',
+  'COFFER_ID_TOKEN_FILE',
+  'COFFER_AUDIENCE',
+  'COFFER_OFFLINE',
+  'COFFER_CACHE',
+  'COFFER_REDACT',
+  'COFFER_NO_INPUT',
+])

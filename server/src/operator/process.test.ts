@@ -30,7 +30,9 @@ describe('the first start', () => {
   test('creates its folder, key and database readable by nobody else, and says what to do next', async () => {
     const dataDir = join(database.dataDir, 'made', 'by', 'coffer')
     const port = await freePort()
-    const settings = { ...database.settings, COFFER_DATA_DIR: dataDir, COFFER_PORT: String(port) }
+    // A variable of the command line in the same shell does not disturb the service.
+    const client = { COFFER_URL: 'https://coffer.example.com' }
+    const settings = { ...database.settings, ...client, COFFER_DATA_DIR: dataDir, COFFER_PORT: String(port) }
     const service = await serve(settings)
     expect(await modeOf(dataDir)).toBe('700')
     expect(await modeOf(join(dataDir, 'master.key'))).toBe('600')
@@ -44,8 +46,7 @@ describe('the first start', () => {
     expect(said).toContain(
       `Coffer is ready at http://localhost:${port} (API reference: http://localhost:${port}/docs).`,
     )
-    expect(said).toContain('Create the first account:')
-    expect(said).toContain(`curl http://localhost:${port}/v1/auth/register`)
+    expect(said).toContain(`Create the first account in another terminal:\n  npx coffer login http://localhost:${port}`)
     expect(said).not.toContain('Setup code: ')
     expect(said).toMatch(/^Setup code, needed only through a proxy: [\w-]{20}$/m)
     expect(service.program.err()).toBe('')
