@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
-import { perEngine, times } from './test/tier.ts'
+import { deepOnly, perEngine, times } from './test/tier.ts'
 
 /** Rooms are tested through HTTP on both engines; pure functions (all tests in crypto and domain) and the house need none. */
 const rooms = ['server/src/{http,store,jobs,operator}/**/*.test.ts']
@@ -31,7 +31,7 @@ const unit = {
     'test/*.test.ts',
     'torture/*.test.ts',
   ],
-  exclude: ['{bench,torture}/run.test.ts'],
+  exclude: ['{bench,torture}/run.test.ts', ...(isFast ? deepOnly : [])],
 }
 
 const sqlite = {

@@ -7,6 +7,9 @@ export const isDeep = process.env.COFFER_TEST_TIER === 'deep'
 /** A number of runs, rounds or kills in either tier. */
 export const times = (fast: number, deep: number) => (isDeep ? deep : fast)
 
+/** Test files of the deep tier alone: they install packages, build, or need programs that few machines have. */
+export const deepOnly: readonly string[] = ['test/first-minute.test.ts', 'test/integration-docs.test.ts']
+
 /**
  * Test files that the fast tier runs on PostgreSQL too, because an engine can break what they check: the store, races,
  * several nodes, migrations and rotations, and a success and a refusal of every endpoint (by the authorisation matrix,

@@ -19,7 +19,8 @@ const options = Object.fromEntries(
 const word = fc.oneof(
   fc.constantFrom('-', '', 'a', '-y', '-yq', '-ye', '-eprod', '-qeprod', '-e', '-x', '-xy', '-e=a', '--yes', '--yes=1'),
   fc.constantFrom('--environment', '--environment=', '--environment=a=b', '--key', '--key=1', '--other', '--other=2'),
-  fc.string().filter((text) => text !== '--'),
+  // Node reads the second dash of `-a-` as the separator; the program removes the separator before.
+  fc.string().filter((text) => text !== '--' && !/^-[^-].*-/s.test(text)),
 )
 
 test('reads arguments as parseArgs of Node does', () => {

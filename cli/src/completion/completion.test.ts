@@ -5,9 +5,12 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openShell, type Shell } from '../../../test/cli.ts'
-import { isInstalled } from '../../../test/debian-package.ts'
+import { requirePrograms } from '../../../test/debian-package.ts'
 import { until } from '../../../test/program.ts'
 import { type SdkService, startScripted, startSdkService } from '../../../test/sdk-service.ts'
+import { isDeep } from '../../../test/tier.ts'
+
+if (isDeep) await requirePrograms('zsh', 'fish')
 
 const run = promisify(execFile)
 /** On a busy machine the service may miss the limit of 300 ms. */
@@ -125,19 +128,25 @@ test.each([
   expect(await runShell(shell, path, 'bash', ['--norc', '-c', test])).toEqual(found)
 })
 
-test.skipIf(!isInstalled('zsh'))('zsh loads the script', async () => {
-  const shell = openShell()
-  const { path, script } = await install(shell, 'zsh')
-  const test = `autoload -U compinit && compinit -u -D; source ${script}; print $_comps[coffer]`
-  expect(await runShell(shell, path, 'zsh', ['-f', '-c', test])).toEqual(['_coffer'])
-})
+if (isDeep) {
+  test('zsh loads the script', async () => {
+    const shell = openShell()
+    const { path, script } = await install(shell, 'zsh')
+    const test = `autoload -U compinit && compinit -u -D; source ${script}; print $_comps[coffer]`
+    expect(await runShell(shell, path, 'zsh', ['-f', '-c', test])).toEqual(['_coffer'])
+  })
 
-test.skipIf(!isInstalled('fish'))('fish completes words', async () => {
-  const shell = openShell()
-  const { path, script } = await install(shell, 'fish')
-  const found = await runShell(shell, path, 'fish', ['--no-config', '-c', `source ${script}; complete -C 'coffer who'`])
-  expect(found.map((line) => line.split('\t')[0])).toEqual(['whoami'])
-})
+  test('fish completes words', async () => {
+    const shell = openShell()
+    const { path, script } = await install(shell, 'fish')
+    const found = await runShell(shell, path, 'fish', [
+      '--no-config',
+      '-c',
+      `source ${script}; complete -C 'coffer who'`,
+    ])
+    expect(found.map((line) => line.split('\t')[0])).toEqual(['whoami'])
+  })
+}
 
 test('refuses a shell that it does not know', async () => {
   expect(await openShell().coffer(['completion', 'tcsh'])).toMatchObject({
