@@ -1,7 +1,9 @@
 /** `coffer run --redact`: the output of a real command. */
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openShell } from '../../../../test/cli.ts'
 import { until } from '../../../../test/program.ts'
@@ -118,4 +120,18 @@ test('GitHub Actions is told to mask each line, and only with --redact', async (
     ].sort(),
   )
   expect(await open({ GITHUB_ACTIONS: 'true' }).coffer(['run', '--', 'true'])).toMatchObject({ out: '', err: '' })
+})
+
+test.each([
+  { about: 'that is in no hurry', flags: '--redact', kilobytes: 190 },
+  { about: 'that also reads the remarks', flags: '-v --redact --only KEY', kilobytes: 2_000 },
+])('loses nothing with a reader $about', async ({ flags, kilobytes }) => {
+  const { home, cwd } = open()
+  const script = `for (let i = 0; i < ${kilobytes}; i++) require('fs').writeSync(1, 'x'.repeat(1000))`
+  const program = `"$NODE" "$START" run ${flags} -- "$NODE" -e "$SCRIPT" 2>&1 | (sleep 1.5; tr -cd x | wc -c)`
+  const names = { NODE: process.execPath, START: join(import.meta.dirname, '../../../start.js'), SCRIPT: script }
+  const env = { ...running.env, ...names, PATH: process.env.PATH, HOME: home, KEY: 'old' }
+  const { stdout } = await promisify(execFile)('sh', ['-c', program], { env, cwd })
+  // The remark names the environment without an x, and KEY.
+  expect(Number(stdout)).toBe(kilobytes * 1_000)
 })

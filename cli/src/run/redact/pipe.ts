@@ -1,5 +1,5 @@
 /** Copies an output stream of the child to our own, without the values. */
-import { createWriteStream } from 'node:fs'
+import { write as writeTo } from 'node:fs'
 import type { Readable } from 'node:stream'
 import type { Redactor } from './redactor.ts'
 
@@ -7,6 +7,8 @@ import type { Redactor } from './redactor.ts'
 const holdMs = 50
 /** After the end of the command, a process that it has left behind may still hold the stream open. */
 const idleMs = 1_000
+/** A reader that is behind is tried again after this time. */
+const busyMs = 10
 
 type Pipe = {
   /** Resolves when everything that the command has written is out. Call it when the command has ended. */
@@ -15,8 +17,9 @@ type Pipe = {
 
 export function pipeRedacted(source: Readable, fd: number, redactor: Redactor): Pipe {
   const stream = redactor.openStream()
+  const { Writable } = process.getBuiltinModule('node:stream')
   // Writes in a thread: a slow reader must not keep this process from forwarding signals.
-  const target = createWriteStream('', { fd, autoClose: false })
+  const target = new Writable({ write: (bytes, _, done) => writeAll(fd, bytes, done) })
   let hold: { readonly at: number; readonly timer: NodeJS.Timeout } | undefined
   let idle: NodeJS.Timeout | undefined
   let end = () => {}
@@ -25,9 +28,7 @@ export function pipeRedacted(source: Readable, fd: number, redactor: Redactor): 
   })
 
   function write(pieces: readonly Buffer[]): void {
-    let isFull = false
-    for (const piece of pieces) isFull = !target.write(piece)
-    if (!isFull) return
+    if (pieces.length === 0 || target.write(Buffer.concat(pieces))) return
     source.pause()
     target.once('drain', () => source.resume())
   }
@@ -55,9 +56,21 @@ export function pipeRedacted(source: Readable, fd: number, redactor: Redactor): 
 
   return {
     async finish() {
-      idle = setTimeout(() => source.destroy(), idleMs)
+      // A source that waits for our reader is not idle.
+      const check = () => (target.writableNeedDrain ? idle?.refresh() : source.destroy())
+      idle = setTimeout(check, idleMs)
       await ended
       clearTimeout(idle)
     },
   }
+}
+
+/** The stream does not wait if somebody who shares it has said so, such as this process with a remark on stderr. */
+function writeAll(fd: number, bytes: Buffer, done: (error?: Error) => void): void {
+  writeTo(fd, bytes, (error, written) => {
+    if (error?.code === 'EAGAIN') setTimeout(writeAll, busyMs, fd, bytes, done)
+    else if (error) done(error)
+    else if (written < bytes.length) writeAll(fd, bytes.subarray(written), done)
+    else done()
+  })
 }
