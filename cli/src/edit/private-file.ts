@@ -7,7 +7,8 @@ import { CliError } from '../error.ts'
 
 export type PrivateFile = {
   readonly path: string
-  read(): string
+  /** Undefined if the editor has saved something other than UTF-8. */
+  read(): string | undefined
   write(text: string): void
   wipe(): void
 }
@@ -27,7 +28,11 @@ export function openPrivateFile(ctx: Context): PrivateFile {
   for (const signal of endingSignals) process.on(signal, end)
   return {
     path,
-    read: () => readFileSync(path, 'utf8'),
+    read: () => {
+      const bytes = readFileSync(path)
+      const text = bytes.toString('utf8')
+      return Buffer.from(text, 'utf8').equals(bytes) ? text : undefined
+    },
     write: (text) => writeFileSync(path, text, { mode: 0o600 }),
     wipe,
   }

@@ -19,9 +19,10 @@ test('every value survives writing and reading, beside any note', () => {
   )
 })
 
-test('an editor that ends lines with CR LF, or adds a byte order mark, changes no plain value', () => {
-  const text = writeText(['heading'], linesOf(['plain', 'two words', "it's", '']))
-  expect(parseText(`\ufeff${text.replaceAll('\n', '\r\n')}`)).toEqual(entriesOf(['plain', 'two words', "it's", '']))
+test('an editor that ends lines with CR LF, or adds a byte order mark, changes no value', () => {
+  const values = ['plain', 'two words', "it's", '', 'two\nlines', "it's\ntwo", 'a\r\nb']
+  const text = writeText(['heading'], linesOf(values))
+  expect(parseText(`\ufeff${text.replaceAll('\n', '\r\n')}`)).toEqual(entriesOf(values))
 })
 
 describe('reads what people type', () => {

@@ -35,7 +35,8 @@ function quote(value: string): string {
 }
 
 export function parseText(content: string): Map<string, string> {
-  const text = content.replace(/^\ufeff/, '')
+  // A carriage return of a value is written as an escape, so that any other one is of the editor.
+  const text = content.replace(/^\ufeff/, '').replaceAll('\r\n', '\n')
   const found = new Map<string, string>()
   for (let offset = 0; offset < text.length; ) {
     const lineEnd = endOfLine(text, offset)

@@ -129,6 +129,12 @@ test.each([
     err: expect.stringMatching(/^coffer: Line \d+: expected KEY=value\.\n$/),
   },
   {
+    name: 'a file in another encoding',
+    script: `printf 'ADD=\\344\\n' >> "$1"`,
+    code: 2,
+    err: 'coffer: The editor has not saved the file as UTF-8.\n',
+  },
+  {
     name: 'backups beside the file',
     script: 'cp "$1" "$1~"; mkdir "$(dirname "$1")/d"; cp "$1" "$(dirname "$1")/d/x"',
     code: 0,

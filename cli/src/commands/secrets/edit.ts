@@ -130,7 +130,8 @@ function noteOf(state: State, key: string, conflicts: readonly string[]): string
 /** The problem, if the text cannot be read. */
 function readEdited(file: PrivateFile): Map<string, string> | string {
   try {
-    return parseText(file.read())
+    const text = file.read()
+    return text === undefined ? 'The editor has not saved the file as UTF-8.' : parseText(text)
   } catch (error) {
     if (error instanceof TextError) return error.message
     throw new CliError('failure', 'The editor has removed the file: nothing was changed.')
