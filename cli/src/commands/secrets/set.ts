@@ -77,7 +77,7 @@ async function collectValues(
   if (given.some(({ text }) => text)) hideArguments(ctx)
   const values = new Map<string, string>()
   for (const { key, text } of given)
-    values.set(key, text ?? (isStdin ? await valueOfStdin(ctx) : await askValue(ctx, key)))
+    values.set(key, text ?? (isStdin ? await valueOfStdin(ctx, key) : await askValue(ctx, key)))
   for (const { key, text } of fromFiles) {
     if (!text) throw usageError('--from-file needs KEY=PATH.', '--from-file KEY=PATH')
     values.set(key, readValue(ctx, text))
@@ -107,8 +107,10 @@ const askValue = (ctx: Context, key: string): Promise<string> =>
     check: (text) => (text === '' ? `Type a value; for an empty one: coffer secrets set ${key}=` : undefined),
   })
 
-async function valueOfStdin(ctx: Context): Promise<string> {
+async function valueOfStdin(ctx: Context, key: string): Promise<string> {
   const text = await readStdin(ctx)
+  // What a command that failed leaves in a pipe must not replace a value.
+  if (text === '') throw usageError('There is nothing on stdin.', `coffer secrets set ${key}= for an empty value`)
   return /^[^\r\n]*\r?\n$/.test(text) ? text.replace(/\r?\n$/, '') : text
 }
 

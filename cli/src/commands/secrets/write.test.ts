@@ -147,6 +147,11 @@ describe('set', () => {
       err: '--stdin needs one KEY without =VALUE.\ntry: coffer secrets set KEY --stdin',
     },
     { args: ['A'], code: 2, err: 'There is nobody to ask here: Value of A\ntry: coffer secrets set A --stdin' },
+    {
+      args: ['A', '--stdin'],
+      code: 2,
+      err: 'There is nothing on stdin.\ntry: coffer secrets set A= for an empty value',
+    },
     { args: ['A=1', 'A=2'], code: 2, err: 'A KEY is given twice.' },
     { args: [`bad name ${canary}`], code: 2, err: 'The name of a secret has 1 to 255 letters, digits, _ and -.' },
     { args: [`=${canary}`], code: 2, err: 'The name of a secret has 1 to 255 letters, digits, _ and -.' },
