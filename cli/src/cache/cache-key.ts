@@ -9,15 +9,15 @@ import {
   existsSync,
   fstatSync,
   linkSync,
-  mkdirSync,
   openSync,
   readFileSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type Environment, isSet } from '../environment.ts'
-import { configFolder, readLogins } from '../session/login-file.ts'
+import { configFolder, makeFolder, readLogins } from '../session/login-file.ts'
 
 export type CacheKey = {
   /** Tells credentials apart without revealing one. */
@@ -85,7 +85,7 @@ function keyOfFile(env: Environment, mayCreate: boolean): Uint8Array | undefined
 function createKey(path: string): Uint8Array | undefined {
   const fresh = `${path}.${process.pid}`
   try {
-    mkdirSync(join(path, '..'), { recursive: true, mode: 0o700 })
+    makeFolder(dirname(path))
     writeFileSync(fresh, process.getBuiltinModule('node:crypto').randomBytes(keyBytes), { mode: 0o600, flag: 'wx' })
     // Unlike a rename, a link does not replace the key that another command has made in the meantime.
     linkSync(fresh, path)
@@ -101,7 +101,7 @@ function createKey(path: string): Uint8Array | undefined {
 export function readPrivateFile(path: string, maxBytes: number): Buffer | undefined {
   let file: number | undefined
   try {
-    file = openSync(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
+    file = openSync(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0))
     const { uid, mode, size } = fstatSync(file)
     const isOwn = process.getuid === undefined || (uid === process.getuid() && (mode & 0o077) === 0)
     const isRegular = (mode & constants.S_IFMT) === constants.S_IFREG
@@ -113,9 +113,10 @@ export function readPrivateFile(path: string, maxBytes: number): Buffer | undefi
   }
 }
 
+/** A pipe, such as that of `<(command)`, can be read only once: it is left to the SDK. */
 function readText(path: string): string | undefined {
   try {
-    return readFileSync(path, 'utf8')
+    return statSync(path).isFile() ? readFileSync(path, 'utf8') : undefined
   } catch {
     return undefined
   }

@@ -3,11 +3,11 @@
  * with AES-256-GCM. The place and the credential that it belongs to are authenticated with it, so that no file can stand in
  * for another. Whatever is wrong with a file, it counts as no cache.
  */
-import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Snapshot } from '@coffer/sdk'
 import type { Environment } from '../environment.ts'
-import { homeOf } from '../session/login-file.ts'
+import { homeOf, makeFolder } from '../session/login-file.ts'
 import { type CacheKey, forgetCacheKey, readPrivateFile } from './cache-key.ts'
 
 /** Everything that an answer depends on. */
@@ -81,7 +81,7 @@ export function openCacheFile(
     write(snapshot, now) {
       const fresh = `${path}.${process.pid}`
       try {
-        mkdirSync(folder, { recursive: true, mode: 0o700 })
+        makeFolder(folder)
         writeFileSync(fresh, encrypt({ snapshot, fetchedAt: now }), { mode: 0o600, flag: 'wx' })
         renameSync(fresh, path)
         return true

@@ -63,6 +63,7 @@ test.each([
 test.each([
   ['no home', { HOME: '' }, 'HOME is not set'],
   ['a home that cannot be written to', { HOME: '/sys' }, 'cannot be written'],
+  ['a home in /proc', { HOME: '/proc/none' }, 'cannot be written'],
   ['no keychain though it is wanted', {}, 'There is no keychain here'],
 ])('refuses %s before it asks anything', async (_, env, message) => {
   const args = message.includes('keychain') ? ['--store', 'keychain'] : []

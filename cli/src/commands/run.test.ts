@@ -1,5 +1,7 @@
 /** `coffer run`: which variables the command receives, and how it ends. */
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openShell, type Shell } from '../../../test/cli.ts'
@@ -227,6 +229,18 @@ test('passes stdin through untouched', async () => {
   expect(out).toBe(`${input.toString('hex')}\n`)
 })
 
-test.each(['', '/dev/null', '/sys'])('works with the home `%s`, where nothing can be kept', async (HOME) => {
-  expect(await open().coffer(['run', '--', 'true'], { env: { HOME } })).toMatchObject({ code: 0, err: '' })
+test.each(['', '/dev/null', '/sys', '/proc/none'])(
+  'works with the home `%s`, where nothing can be kept',
+  async (HOME) => {
+    expect(await open().coffer(['run', '--', 'true'], { env: { HOME } })).toMatchObject({ code: 0, err: '' })
+  },
+)
+
+test('reads a token from a pipe, which can be read only once', async () => {
+  const shell = open()
+  const pipe = join(shell.home, 'pipe')
+  execFileSync('mkfifo', [pipe])
+  const program = shell.start(['run', '--', 'true'], { env: { COFFER_TOKEN: undefined, COFFER_TOKEN_FILE: pipe } })
+  await writeFile(pipe, running.token)
+  expect(await program.ended).toMatchObject({ code: 0, err: '' })
 })

@@ -1,7 +1,7 @@
 /** The logins of this user, one for each service, in a file that only the user can read. */
-import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Environment } from '../environment.ts'
 import { CliError } from '../error.ts'
 
@@ -70,6 +70,18 @@ function isLogin(value: unknown): value is Login {
   )
 }
 
+/** With the folders above it, for this user alone. With `recursive`, Node never returns from a path in /proc. */
+export function makeFolder(path: string): void {
+  if (existsSync(path)) return
+  if (dirname(path) !== path) makeFolder(dirname(path))
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    // Another command may have been first.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}
+
 /** Refuses before anybody signs in for nothing. */
 export function requireLoginFolder(env: Environment): string {
   const folder = configFolder(env)
@@ -77,7 +89,7 @@ export function requireLoginFolder(env: Environment): string {
     throw new CliError('failure', 'There is no folder for the login: HOME is not set.', 'set HOME or XDG_CONFIG_HOME')
   }
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder)
     chmodSync(folder, 0o700)
     const probe = join(folder, `probe.${process.pid}`)
     writeFileSync(probe, '', { mode: 0o600 })
