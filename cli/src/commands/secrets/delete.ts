@@ -2,6 +2,7 @@ import { defineCommand } from '../../command.ts'
 import type { Context } from '../../context.ts'
 import { CliError, usageError } from '../../error.ts'
 import { confirm } from '../../prompt.ts'
+import { writeBatch } from '../../secret/batch.ts'
 import {
   explainMissing,
   missingSecrets,
@@ -49,7 +50,7 @@ Examples:
       keys.map((key) => ({ op: 'delete' as const, key, environmentId, ...(flags.personal && { isPersonal: true }) })),
     )
     const written = await explainMissing(project, { environments }, () =>
-      project.api.secret.writeBatch(project.path, {
+      writeBatch(project, {
         operations,
         ...(flags.message !== undefined && { message: flags.message }),
       }),

@@ -8,6 +8,7 @@ import { parseText, TextError, writeText } from '../../edit/text.ts'
 import { CliError, exitNameOf, usageError } from '../../error.ts'
 import { visible } from '../../output/table.ts'
 import { choose } from '../../prompt.ts'
+import { writeBatch } from '../../secret/batch.ts'
 import { openProject, type Project, requireEnvironment, requireEnvironmentName } from '../../secret/project.ts'
 import { showResults } from '../../secret/result.ts'
 
@@ -144,7 +145,7 @@ const write = (
   edited: Map<string, string>,
   changes: Changes,
 ) =>
-  project.api.secret.writeBatch(project.path, {
+  writeBatch(project, {
     environmentId,
     operations: operationsOf(base, edited, changes),
     ...(flags.message !== undefined && { message: flags.message }),

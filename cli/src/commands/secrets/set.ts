@@ -4,6 +4,7 @@ import { defineCommand } from '../../command.ts'
 import type { Context } from '../../context.ts'
 import { CliError, usageError } from '../../error.ts'
 import { askHidden } from '../../prompt.ts'
+import { writeBatch } from '../../secret/batch.ts'
 import { explainMissing, openProject, parseCount, requireEnvironmentNames, requireName } from '../../secret/project.ts'
 import { showResults } from '../../secret/result.ts'
 import { readStdin } from '../../stdin.ts'
@@ -51,7 +52,7 @@ Examples:
       })),
     )
     const written = await explainMissing(project, { environments }, () =>
-      project.api.secret.writeBatch(project.path, {
+      writeBatch(project, {
         operations,
         ...(flags.message !== undefined && { message: flags.message }),
       }),

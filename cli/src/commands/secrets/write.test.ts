@@ -76,6 +76,19 @@ describe('set', () => {
     ])
   })
 
+  test('names the key of a value that is too large, and writes nothing', async () => {
+    const shell = shellOf()
+    const { code, out, err } = await shell.coffer(['secrets', 'set', 'SMALL=', 'LARGE', '--stdin'], {
+      input: canary.repeat(10_000),
+    })
+    expect({ code, out, err }).toEqual({
+      code: 1,
+      out: '',
+      err: 'coffer: The value of LARGE must have 65536 characters or fewer.\n',
+    })
+    expect((await shell.coffer(['secrets', 'get', 'SMALL'])).code).toBe(5)
+  })
+
   test('writes several environments in one step', async () => {
     const shell = shellOf()
     const { code, out } = await shell.coffer(['secrets', 'set', 'MANY=1', '-e', 'staging,production', '--json'])
