@@ -97,6 +97,11 @@ describe('a file', () => {
     expect(readdirSync(shell.home)).toEqual([])
   })
 
+  test.each(['', '# nothing\n', '{}'])('%j is refused: the command before the pipe may have failed', async (input) => {
+    const outcome = await shellOf().coffer(['import', '-', '-q'], { input })
+    expect(outcome).toMatchObject({ code: 1, out: '', err: 'coffer: There is nothing to import.\n' })
+  })
+
   test('refuses keys that exist, unless a mode says what to do', async () => {
     await coffer.write({ ALPHA: 'one' })
     const shell = shellOf()

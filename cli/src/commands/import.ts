@@ -83,6 +83,8 @@ Examples:
     const results = await explainMissing(project, { environments: [environment] }, () =>
       write(ctx, project, environment, source, options),
     )
+    // Most likely a command before the pipe has failed.
+    if (results.results.length === 0) throw nothingToImport()
     show(ctx, `${project.path.prj}/${environment}`, results, isDryRun)
     if (file !== undefined && file !== '-' && !isDryRun) {
       ctx.out.note(`${visible(file)} still holds the secrets in the clear: delete it when you no longer need it.`)
@@ -132,10 +134,12 @@ function nameFound({ out }: Context, found: Found, keepsFolders: boolean): Sourc
   if (renamed.length > 0) out.note(`Renamed: ${visible(listNames(renamed))}.`)
   const leftOut = found.leftOut ?? []
   if (leftOut.length > 0) out.note(`Left out: ${visible(listNames(leftOut))}.`)
-  if (secrets.length === 0) throw new CliError('failure', 'There is nothing to import.')
+  if (secrets.length === 0) throw nothingToImport()
   if (secrets.length > maxSecrets) throw tooLarge()
   return { kind: 'secrets', secrets }
 }
+
+const nothingToImport = () => new CliError('failure', 'There is nothing to import.')
 
 function readFile({ cwd }: Context, file: string): string {
   const path = resolve(cwd, file)
@@ -198,12 +202,11 @@ function show(ctx: Context, where: string, written: RevisionResults | WriteResul
   ctx.out.show(written, () => ({
     columns: isDryRun ? ['key', 'change'] : ['key', 'change', 'version'],
     rows: rows.map(({ key, word, version }) => (isDryRun ? [key, word] : [key, word, version])),
-    empty: 'There is nothing to import.',
   }))
   const counts = Object.values(words).flatMap((word) => {
     const count = rows.filter((row) => row.word === word).length
     return count > 0 ? [`${count} ${word}`] : []
   })
-  const what = counts.join(', ') || 'nothing'
+  const what = counts.join(', ')
   ctx.out.note(isDryRun ? `${what} in ${where}; nothing was written.` : `${what} in ${where}.`)
 }
