@@ -74,7 +74,11 @@ async function restoreVersion(
     }))
     return ctx.out.note('Nothing was changed.')
   }
-  await agree(ctx, isAgreed, `Replace version ${newest.version} of ${key} in ${environment} with version ${version}?`)
+  if (!isAgreed) {
+    await agree(ctx, `Replace version ${newest.version} of ${key} in ${environment} with version ${version}?`)
+    const [now] = await project.api.secret.listVersions(path, { ...query, limit: 1 })
+    if (now?.version !== newest.version) throw changedMeanwhile(`${key} in ${environment}`)
+  }
   const restored = await explainMissing(project, asked, () =>
     project.api.secret.restoreVersion({ ...path, version }, query),
   )
@@ -109,11 +113,18 @@ async function restoreRevision(
   }
   const changes = describePlan(plan.results, { created: 'create', updated: 'update', deleted: 'delete' })
   ctx.out.note([`${name} of ${project.path.prj} at revision ${revision}:`, ...changes].join('\n'))
-  await agree(ctx, isAgreed, `Bring ${name} back to revision ${revision}?`)
+  if (!isAgreed) {
+    await agree(ctx, `Bring ${name} back to revision ${revision}?`)
+    if (JSON.stringify(await send({ dryRun: true })) !== JSON.stringify(plan)) throw changedMeanwhile(name)
+  }
   await showResults(ctx, project, await send({}))
 }
 
-async function agree(ctx: Context, isAgreed: boolean, message: string): Promise<void> {
-  if (isAgreed || (await confirm(ctx, { message, hint: '--yes, or --dry-run' }))) return
+async function agree(ctx: Context, message: string): Promise<void> {
+  if (await confirm(ctx, { message, hint: '--yes, or --dry-run' })) return
   throw new CliError('cancelled', 'Cancelled.')
 }
+
+/** A question may stand for an hour; what was agreed to is what was shown. */
+const changedMeanwhile = (what: string) =>
+  new CliError('conflict', `Somebody has changed ${what} meanwhile: nothing was restored.`)
