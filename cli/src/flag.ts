@@ -68,7 +68,7 @@ export function parseFlags(declared: Flags, given: readonly string[], command: s
     }
     const isMissing =
       token.value === undefined || (!token.isInline && token.value.startsWith('-') && token.value !== '-')
-    if (isMissing) throw usageError(`${token.rawName} needs a value.`, `${token.rawName}=${flag.value ?? 'VALUE'}`)
+    if (isMissing) throw usageError(`${token.rawName} needs a value.`, `--${token.name}=${flag.value ?? 'VALUE'}`)
     const value = token.value ?? ''
     if (flag.choices && !flag.choices.includes(value)) {
       throw usageError(`${token.rawName} must be one of: ${flag.choices.join(', ')}.`)

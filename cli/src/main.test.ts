@@ -1,5 +1,8 @@
 /** The program itself: help, unknown words, errors and exit codes. */
-import { expect, test } from 'vitest'
+import { spawnSync } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
 import { openShell } from '../../test/cli.ts'
 
 test('prints its commands without arguments and with --help', async () => {
@@ -22,6 +25,7 @@ test.each([
   { args: ['whoami', '--jsn'], err: '--jsn is not a flag of coffer whoami.\ntry: --json' },
   { args: ['whoami', '--url'], err: '--url needs a value.\ntry: --url=URL' },
   { args: ['whoami', '--url', '--json'], err: '--url needs a value.\ntry: --url=URL' },
+  { args: ['whoami', '-C', '--json'], err: '-C needs a value.\ntry: --cwd=FOLDER' },
   { args: ['whoami', '--json=1'], err: '--json takes no value.' },
   { args: ['whoami', 'me'], err: 'There are too many arguments.\ntry: coffer whoami' },
   { args: ['whoami', '--', 'me'], err: 'coffer whoami takes no `--`.\ntry: coffer whoami' },
@@ -42,6 +46,15 @@ test('says that the service cannot be reached', async () => {
     code: 7,
     err: 'coffer: http://127.0.0.1:1 cannot be reached (ECONNREFUSED).\n',
   })
+})
+
+test('says that a full disk takes no output', async () => {
+  const full = openSync('/dev/full', 'w')
+  onTestFinished(() => closeSync(full))
+  const start = join(import.meta.dirname, '../start.js')
+  const ended = spawnSync(process.execPath, [start, 'completion', 'bash'], { stdio: ['ignore', full, 'pipe'] })
+  expect(ended.status).toBe(1)
+  expect(ended.stderr.toString()).toBe('coffer: The output cannot be written (ENOSPC).\n')
 })
 
 test('runs in a terminal', async () => {

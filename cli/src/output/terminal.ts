@@ -22,9 +22,11 @@ export function openTerminal(env: Environment, flags: Pick<GlobalFlags, 'no-inpu
     },
     get stdout() {
       // A reader that closes its end, such as `head`, ends the command without a message.
-      stdout ??= process.stdout.on('error', ({ code }: NodeJS.ErrnoException) =>
-        process.exit(code === 'EPIPE' ? 141 : 1),
-      )
+      stdout ??= process.stdout.on('error', ({ code = 'unknown' }: NodeJS.ErrnoException) => {
+        if (code === 'EPIPE') process.exit(141)
+        process.stderr.write(`coffer: The output cannot be written (${code}).\n`)
+        process.exit(1)
+      })
       return stdout
     },
     get stderr() {
