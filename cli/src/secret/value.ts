@@ -27,7 +27,7 @@ export function printable({ terminal }: Context, value: string): string {
 /** References that could not be resolved, of each secret. */
 export function warnUnresolved({ out }: Context, secrets: readonly Pick<Secret, 'name' | 'values'>[]): void {
   for (const { name, values } of secrets) {
-    const left = values.flatMap(({ unresolved = [] }) => unresolved)
+    const left = [...new Set(values.flatMap(({ unresolved = [] }) => unresolved))]
     if (left.length > 0) out.warn(`${name}: refers to ${visible(left.join(', '))}, which cannot be resolved.`)
   }
 }
