@@ -199,7 +199,16 @@ describe('the exit code', () => {
       err: `coffer: ${file} cannot be started (EACCES).\n`,
     })
     expect(await shell.coffer(['run', '--redact', '--', 'no-such-command'])).toMatchObject({ code: 127 })
-    for (const args of [[], ['--'], ['true'], ['--bogus', '--', 'true'], ['--grace', '5', '--', 'true']]) {
+    for (const args of [
+      [],
+      ['--'],
+      ['true'],
+      ['--bogus', '--', 'true'],
+      ['--grace', '5', '--', 'true'],
+      ['--grace', '25d', '--', 'true'],
+      ['--watch-interval', '0s', '--', 'true'],
+      ['--watch-interval', '25d', '--', 'true'],
+    ]) {
       const { code, err } = await shell.coffer(['run', ...args])
       expect({ code, isExplained: /^coffer: .*\ntry: /.test(err) }, err).toEqual({ code: 125, isExplained: true })
     }

@@ -1,10 +1,9 @@
 import { defineCommand } from '../command.ts'
-import { parseDuration } from '../duration.ts'
 import { isSet } from '../environment.ts'
 import { CliError, exitCodes, usageError } from '../error.ts'
 import { readSettings } from '../place/place.ts'
 import { buildEnvironment } from '../run/child-environment.ts'
-import { environmentOptionsOf, readOptionsOf, requireFolder, runFlags, splitNames } from '../run/options.ts'
+import { environmentOptionsOf, readOptionsOf, requireFolder, runFlags, splitNames, timesOf } from '../run/options.ts'
 import { openSource } from '../run/read-source.ts'
 import { maskInGithub, openRedactor } from '../run/redact/open.ts'
 import { raiseSignal } from '../run/signals.ts'
@@ -52,8 +51,7 @@ export const run = defineCommand({
     const environmentOptions = environmentOptionsOf(flags, file?.required)
     const isWatching = (flags.watch || file?.watch === true) && !read.isOffline
     if (flags.watch && read.isOffline) throw usageError('--watch needs the service: leave out --offline.')
-    const intervalMs = parseDuration(flags['watch-interval'] ?? '5s', '--watch-interval')
-    const graceMs = parseDuration(flags.grace ?? '10s', '--grace')
+    const { intervalMs, graceMs } = timesOf(flags)
     requireFolder(ctx)
 
     const opened = await Promise.all(listSources(ctx).map((source) => openSource(ctx, source, read)))

@@ -49,6 +49,19 @@ export function readOptionsOf({ env }: Context, flags: RunFlags): ReadOptions {
   }
 }
 
+/** No time at all would flood the service, and a timer beyond its longest time ends at once. */
+const [minIntervalMs, maxTimerMs] = [100, 86_400_000]
+
+export function timesOf(flags: RunFlags): { readonly intervalMs: number; readonly graceMs: number } {
+  const intervalMs = parseDuration(flags['watch-interval'] ?? '5s', '--watch-interval')
+  const graceMs = parseDuration(flags.grace ?? '10s', '--grace')
+  if (intervalMs < minIntervalMs || intervalMs > maxTimerMs) {
+    throw usageError('--watch-interval must be between 100ms and 24h.', '--watch-interval 5s')
+  }
+  if (graceMs > maxTimerMs) throw usageError('--grace is 24h at most.', '--grace 10s')
+  return { intervalMs, graceMs }
+}
+
 export function environmentOptionsOf(flags: RunFlags, required: readonly string[] = []): EnvironmentOptions {
   const preserved = flags['preserve-env']
   if (flags.pristine && preserved === '') {

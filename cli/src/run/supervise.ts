@@ -18,8 +18,8 @@ type Supervised = {
   update(environment: ChildEnvironment): void
 }
 
-/** Signals that mean the end, also of a restart. */
-const ending: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT']
+/** Signals that mean the end, even if the command takes its time. To many commands SIGHUP says to read their settings. */
+const ending: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGQUIT']
 
 export function supervise(ctx: Context, first: ChildEnvironment, options: SuperviseOptions): Supervised {
   const isTerminal = hasTerminal()
@@ -31,7 +31,7 @@ export function supervise(ctx: Context, first: ChildEnvironment, options: Superv
 
   // Before the child exists: a signal in between would end this process and leave the child alone.
   handleSignals(isTerminal, (signal, isForwarded) => {
-    if (next && ending.includes(signal)) isInterrupted = true
+    if (ending.includes(signal) || (next && signal === 'SIGHUP')) isInterrupted = true
     if (isForwarded) child?.signal(signal)
   })
 
@@ -55,6 +55,7 @@ export function supervise(ctx: Context, first: ChildEnvironment, options: Superv
   return {
     ended: run(),
     update(environment) {
+      if (isInterrupted) return
       const names = changedNames(next ?? current, environment)
       if (names.length === 0) return
       const isStopping = next !== undefined

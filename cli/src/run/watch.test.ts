@@ -108,3 +108,16 @@ test('ends with the command', async () => {
     err: '',
   })
 })
+
+test('a command that is told to end does not start again, however long it takes', async () => {
+  const slow = `
+    process.on('SIGTERM', () => { console.log('ending'); setTimeout(process.exit, 2500, 3) })
+    console.log('started', process.env.KEY)
+    setInterval(() => {}, 1000)`
+  const program = openShell(running.env).start([...watch, '--', process.execPath, '-e', slow])
+  await shows(program, 'started one')
+  program.child.kill('SIGTERM')
+  await shows(program, 'ending')
+  await running.write({ KEY: 'two' })
+  expect(await program.ended).toMatchObject({ code: 3, out: 'started one\nending\n', err: '' })
+})
