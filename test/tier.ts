@@ -8,7 +8,11 @@ export const isDeep = process.env.COFFER_TEST_TIER === 'deep'
 export const times = (fast: number, deep: number) => (isDeep ? deep : fast)
 
 /** Test files of the deep tier alone: they install packages, build, or need programs that few machines have. */
-export const deepOnly: readonly string[] = ['test/first-minute.test.ts', 'test/integration-docs.test.ts']
+export const deepOnly: readonly string[] = [
+  'cli/src/session/keychain.test.ts',
+  'test/first-minute.test.ts',
+  'test/integration-docs.test.ts',
+]
 
 /**
  * Test files that the fast tier runs on PostgreSQL too, because an engine can break what they check: the store, races,

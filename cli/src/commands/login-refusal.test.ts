@@ -1,12 +1,8 @@
-/** `coffer login` where something is missing or wrong, and by the browser. */
-import { spawn } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openShell, type Shell } from '../../../test/cli.ts'
-import { isInstalled } from '../../../test/debian-package.ts'
 import { password } from '../../../test/harness.ts'
-import { until } from '../../../test/program.ts'
 import { json, type SdkService, startScripted, startSdkService } from '../../../test/sdk-service.ts'
 
 let running: SdkService
@@ -18,7 +14,6 @@ beforeAll(async () => {
 afterAll(() => running.stop())
 
 const loginFile = (shell: Shell) => join(shell.home, '.config/coffer/logins.json')
-const storeOf = (shell: Shell) => JSON.parse(readFileSync(loginFile(shell), 'utf8')).byUrl[url]?.store
 
 test('needs a person at a terminal, and says at once what to do instead', async () => {
   const shell = openShell()
@@ -114,31 +109,6 @@ test('replaces a damaged login file, keeps other logins, and says that a token w
     'http://other',
   ])
   expect(readdirSync(join(shell.home, '.config/coffer'))).toEqual(['logins.json'])
-})
-
-/** A message bus with a keychain that never answers. */
-async function startSilentKeychain(shell: Shell): Promise<Record<string, string>> {
-  const services = join(shell.home, 'share/dbus-1/services')
-  mkdirSync(services, { recursive: true })
-  const service = '[D-BUS Service]\nName=org.freedesktop.secrets\nExec=/bin/sleep 1000\n'
-  writeFileSync(join(services, 'org.freedesktop.secrets.service'), service)
-  const bus = spawn('dbus-daemon', ['--session', '--nofork', '--print-address'], {
-    env: { ...process.env, XDG_DATA_DIRS: join(shell.home, 'share') },
-    stdio: ['ignore', 'pipe', 'ignore'],
-  })
-  onTestFinished(() => void bus.kill())
-  let address = ''
-  bus.stdout.setEncoding('utf8').on('data', (text: string) => {
-    address += text
-  })
-  await until(() => address.endsWith('\n') || undefined, 20_000, 'the message bus runs')
-  return { DBUS_SESSION_BUS_ADDRESS: address.trim() }
-}
-
-test.skipIf(!isInstalled('dbus-daemon'))('a keychain that never answers does not block the login', async () => {
-  const shell = openShell()
-  expect(await signIn(shell, await startSilentKeychain(shell))).toContain('kept in a file that only you can read')
-  expect(storeOf(shell)).toBe('file')
 })
 
 test('a session in a keychain that has gone is explained', async () => {
