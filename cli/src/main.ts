@@ -140,7 +140,7 @@ function report(error: unknown, given: readonly string[]): number {
   const lines = isExpected(error)
     ? [`coffer: ${visible(error.message)}`]
     : ['coffer: an unexpected error occurred; please report it.', ...describeBug(error)]
-  if (error instanceof CliError && error.hint) lines.push(`try: ${error.hint}`)
+  if (error instanceof CliError && error.hint) lines.push(`try: ${visible(error.hint)}`)
   const answer = error instanceof CliError ? error.cause : error
   if (isVerbose && answer instanceof CofferError && answer.requestId) lines.push(`request id: ${answer.requestId}`)
   process.stderr.on('error', () => undefined).write(`${lines.join('\n')}\n`)

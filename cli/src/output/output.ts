@@ -1,6 +1,6 @@
 /** Prints data to stdout and words to stderr. */
 
-import { formatTable, type Table } from './table.ts'
+import { formatTable, type Table, visible } from './table.ts'
 import type { Terminal } from './terminal.ts'
 
 export type Output = {
@@ -25,7 +25,7 @@ export type Progress = { update(text: string): void; end(): void }
 type Options = { readonly json: boolean; readonly quiet: boolean; readonly verbose: boolean }
 
 export function createOutput(terminal: Terminal, { json, quiet, verbose }: Options): Output {
-  const say = (text: string) => void terminal.stderr.write(`${text}\n`)
+  const say = (text: string) => void terminal.stderr.write(`${text.split('\n').map(visible).join('\n')}\n`)
   return {
     show(value, table) {
       const { stdout, hasColor } = terminal

@@ -1,5 +1,5 @@
 /** `.coffer.json`: where a folder's secrets are. It is committed with the code, so it never holds a secret. */
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { CliError } from '../error.ts'
 
@@ -45,8 +45,10 @@ export function writeProjectFile(folder: string, content: ProjectFile): string {
 function readProjectFile(path: string): ProjectFile {
   let text: string
   try {
+    requireOwn(path)
     text = readFileSync(path, 'utf8')
   } catch (error) {
+    if (error instanceof CliError) throw error
     throw new CliError('usage', `${path} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`)
   }
   let content: unknown
@@ -58,6 +60,14 @@ function readProjectFile(path: string): ProjectFile {
   check(path, content, '', file)
   // Checked against the shape above.
   return content as ProjectFile
+}
+
+/** The file names the service that COFFER_TOKEN is sent to: in /tmp everybody could write one for everybody. */
+function requireOwn(path: string): void {
+  if (!process.getuid) return
+  const { uid } = statSync(path)
+  if ([0, process.getuid(), statSync(dirname(path)).uid].includes(uid)) return
+  throw new CliError('usage', `${path} belongs to another user, and its folder does not.`, `remove ${path}`)
 }
 
 type Shape = 'text' | 'boolean' | { readonly list: Shape } | { readonly [field: string]: Shape }
