@@ -87,6 +87,7 @@ describe.each([{ login: false }, { login: true }])('in an outage, with login: $l
 test.each([401, 403, 404])('%i deletes the cache, and the command does not start', async (status) => {
   const { shell, gate, file } = await open()
   await shell.coffer(['run', ...print])
+  await shell.coffer(['run', '--on-unresolved', 'keep', ...print])
   gate.mode = status
   expect(await shell.coffer(['run', ...print])).toMatchObject(fails)
   expect(existsSync(file())).toBe(false)

@@ -26,6 +26,7 @@ export type CacheFile = {
   read(now: number): Cached | undefined
   /** False if it cannot be written, such as in a home that is read-only. */
   write(snapshot: Snapshot, now: number): boolean
+  /** Whatever is kept of this environment, also for another `onUnresolved`. */
   remove(): void
 }
 
@@ -44,8 +45,11 @@ export function openCacheFile(
   if (!folder) return undefined
   const crypto = process.getBuiltinModule('node:crypto')
   const { url, workspace, project, environment, onUnresolved } = place
-  const owner = Buffer.from(JSON.stringify([format, url, credentialId, workspace, project, environment, onUnresolved]))
-  const path = join(folder, crypto.hash('sha256', owner))
+  const ownerWith = (way: string) =>
+    Buffer.from(JSON.stringify([format, url, credentialId, workspace, project, environment, way]))
+  const pathOf = (owner: Buffer) => join(folder, crypto.hash('sha256', owner))
+  const owner = ownerWith(onUnresolved)
+  const path = pathOf(owner)
 
   function decrypt(bytes: Buffer): unknown {
     const decipher = crypto.createDecipheriv('aes-256-gcm', key, bytes.subarray(1, 1 + nonceBytes), {
@@ -90,7 +94,9 @@ export function openCacheFile(
         return false
       }
     },
-    remove: () => removeFile(path),
+    remove() {
+      for (const way of ['error', 'keep', 'empty']) removeFile(pathOf(ownerWith(way)))
+    },
   }
 }
 
