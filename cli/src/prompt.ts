@@ -25,13 +25,13 @@ export async function askText(
   asked: Asked & { readonly initial?: string; readonly check?: (text: string) => string | undefined },
 ): Promise<string> {
   const prompts = await openPrompts(ctx, asked)
-  const answer = await prompts.text({
+  const answer = prompts.text({
     message: asked.message,
     ...(asked.initial !== undefined && { initialValue: asked.initial }),
     validate: (text) => asked.check?.(text ?? ''),
     output: ctx.terminal.stderr,
   })
-  return answered(prompts, answer)
+  return answered(ctx, prompts, answer)
 }
 
 /** Shows a mask instead of the letters. */
@@ -40,19 +40,19 @@ export async function askHidden(
   asked: Asked & { readonly check?: (text: string) => string | undefined },
 ): Promise<string> {
   const prompts = await openPrompts(ctx, asked)
-  const answer = await prompts.password({
+  const answer = prompts.password({
     message: asked.message,
     validate: (text) => asked.check?.(text ?? ''),
     output: ctx.terminal.stderr,
   })
-  return answered(prompts, answer)
+  return answered(ctx, prompts, answer)
 }
 
 /** `initial` is the answer of the Enter key: no, unless it is given. */
 export async function confirm(ctx: Context, asked: Asked & { readonly initial?: boolean }): Promise<boolean> {
   const prompts = await openPrompts(ctx, asked)
   const { message, initial = false } = asked
-  return answered(prompts, await prompts.confirm({ message, initialValue: initial, output: ctx.terminal.stderr }))
+  return answered(ctx, prompts, prompts.confirm({ message, initialValue: initial, output: ctx.terminal.stderr }))
 }
 
 export async function choose<Value extends string>(
@@ -60,17 +60,30 @@ export async function choose<Value extends string>(
   asked: Asked & { readonly options: readonly { readonly value: Value; readonly label: string }[] },
 ): Promise<Value> {
   const prompts = await openPrompts(ctx, asked)
-  const answer = await prompts.select<string>({
+  const answer = prompts.select<string>({
     message: asked.message,
     options: asked.options.map(({ value, label }) => ({ value: value as string, label })),
     output: ctx.terminal.stderr,
   })
   // One of the given options.
-  return answered(prompts, answer) as Value
+  return (await answered(ctx, prompts, answer)) as Value
 }
 
-/** Ctrl-C at a question ends the command. */
-function answered<Answer>(prompts: Prompts, answer: Answer): Exclude<Answer, symbol> {
-  if (prompts.isCancel(answer)) throw new CliError('cancelled', 'Cancelled.')
-  return answer as Exclude<Answer, symbol>
+/** Ctrl-C and Ctrl-D at a question end the command. After Ctrl-D the library never answers, and nothing is left to do. */
+async function answered<Answer>(
+  { terminal }: Context,
+  prompts: Prompts,
+  asked: Promise<Answer>,
+): Promise<Exclude<Answer, symbol>> {
+  let leave = () => {}
+  const left = new Promise<undefined>((resolve) => {
+    leave = () => resolve(undefined)
+  })
+  process.once('beforeExit', leave)
+  const answer = await Promise.race([asked.then((given) => ({ given })), left])
+  process.off('beforeExit', leave)
+  // The library has hidden the cursor.
+  if (!answer) terminal.stderr.write('\u001b[?25h\n')
+  if (!answer || prompts.isCancel(answer.given)) throw new CliError('cancelled', 'Cancelled.')
+  return answer.given as Exclude<Answer, symbol>
 }

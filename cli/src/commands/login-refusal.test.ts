@@ -68,7 +68,7 @@ test.each([
   expect(session.screen()).not.toContain('Email')
 })
 
-test('gives up after three wrong passwords, and Ctrl-C ends a question', async () => {
+test('gives up after three wrong passwords, and Ctrl-C and Ctrl-D end a question', async () => {
   const shell = openShell()
   const session = shell.terminal(['login', url, '--email', 'stranger@example.com'])
   for (const attempt of [1, 2, 3]) {
@@ -81,6 +81,11 @@ test('gives up after three wrong passwords, and Ctrl-C ends a question', async (
   await cancelled.see('Password of')
   cancelled.type('half a pass\u0003')
   expect(await cancelled.ended).toMatchObject({ code: 130 })
+  const left = shell.terminal(['login', url, '--email', 'stranger@example.com'])
+  await left.see('Password of')
+  left.type('\u0004')
+  await left.see('coffer: Cancelled.')
+  expect(await left.ended).toMatchObject({ code: 130 })
   expect(session.screen() + cancelled.screen()).not.toMatch(/wrong password|half a pass/)
   expect(existsSync(loginFile(shell))).toBe(false)
 })
