@@ -28,6 +28,7 @@ beforeAll(async () => {
       LD_PRELOAD: '',
       DYLD_INSERT_LIBRARIES: 'x',
       NODE_OPTIONS: '--require=x',
+      npm_config_script_shell: '/evil',
       KEY: 'v',
     },
     odd: { 'my-key': 'dashed', KEY: 'v' },
@@ -149,7 +150,7 @@ describe('the environment of the command', () => {
 test.each([
   {
     name: 'unsafe',
-    message: 'DYLD_INSERT_LIBRARIES, LD_PRELOAD, NODE_OPTIONS, PATH can make programs run',
+    message: 'DYLD_INSERT_LIBRARIES, LD_PRELOAD, NODE_OPTIONS, PATH, npm_config_script_shell can make programs run',
   },
   { name: 'odd', message: 'my-key cannot be the name of a variable' },
   { name: 'nul', message: 'The value of NUL contains a NUL' },

@@ -18,8 +18,8 @@ const names = new Set(
 )
 const prefixes = /^(LD_|DYLD_|BASH_FUNC_|GIT_CONFIG_(KEY|VALUE)_)/
 
-/** Names of variables are the same in either case on Windows. */
+/** Names of variables are the same in either case on Windows, and to npm. */
 export function isUnsafe(name: string): boolean {
-  const spelled = process.platform === 'win32' ? name.toUpperCase() : name
+  const spelled = process.platform === 'win32' || /^npm_config_/i.test(name) ? name.toUpperCase() : name
   return names.has(spelled) || prefixes.test(spelled)
 }
