@@ -29,6 +29,9 @@ test.each([
   { args: ['whoami', '--json=1'], err: '--json takes no value.' },
   { args: ['whoami', 'me'], err: 'There are too many arguments.\ntry: coffer whoami' },
   { args: ['whoami', '--', 'me'], err: 'coffer whoami takes no `--`.\ntry: coffer whoami' },
+  { args: ['whoami', '--url', ''], err: '--url is empty.\ntry: --url=URL' },
+  { args: ['status', '-e', ''], err: '--environment is empty.\ntry: --environment=NAME' },
+  { args: ['status', '-C', 'absent'], err: 'There is no folder absent.' },
   { args: ['whoami'], err: 'The address of the service is not known.\ntry: coffer login URL' },
 ])('refuses $args', async ({ args, err }) => {
   expect(await openShell().coffer(args)).toMatchObject({ code: 2, out: '', err: `coffer: ${err}\n` })

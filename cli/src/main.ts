@@ -1,5 +1,5 @@
 /** Finds the command, runs it, and turns its outcome into an exit code and a sentence. */
-import { writeSync } from 'node:fs'
+import { statSync, writeSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { ApiError, CofferError } from '@coffer/sdk'
 import type { Command, CommandEntry } from './command.ts'
@@ -60,6 +60,7 @@ async function runCommand(
   if (rest && !command.takesRest) throw usageError(`${name} takes no \`--\`.`, usage)
   // The parser has just given each declared flag a value of its type.
   const global = flags as GlobalFlags
+  checkGlobal(global)
   const terminal = openTerminal(process.env, global)
   const ctx: Context = {
     env: process.env,
@@ -75,6 +76,16 @@ async function runCommand(
     if (!(error instanceof ApiError) || error.status !== 401) throw error
     const { explainRefusal } = await import('./session/refusal.ts')
     throw explainRefusal(ctx, error)
+  }
+}
+
+/** A variable that a script has not set must not lead to the place that is used without the flag. */
+function checkGlobal(flags: GlobalFlags): void {
+  for (const name of ['url', 'workspace', 'project', 'environment', 'cwd'] as const) {
+    if (flags[name] === '') throw usageError(`--${name} is empty.`, `--${name}=${globalFlags[name].value}`)
+  }
+  if (flags.cwd !== undefined && !statSync(flags.cwd, { throwIfNoEntry: false })?.isDirectory()) {
+    throw usageError(`There is no folder ${flags.cwd}.`)
   }
 }
 
