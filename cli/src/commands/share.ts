@@ -5,9 +5,11 @@ import type { Context } from '../context.ts'
 import { parseDuration } from '../duration.ts'
 import { CliError, usageError } from '../error.ts'
 import { formatTime } from '../output/time.ts'
+import { readSettings, requireSetting } from '../place/place.ts'
 import { askHidden, askText, confirm } from '../prompt.ts'
 import { openProject, parseCount, requireEnvironmentName, requireNames } from '../secret/project.ts'
 import { cellOf, printable } from '../secret/value.ts'
+import { hasPage } from '../session/browser.ts'
 import { readStdin } from '../stdin.ts'
 
 export const share = defineCommand({
@@ -17,7 +19,10 @@ export const share = defineCommand({
     expires: { type: 'string', value: 'TIME', about: 'How long the link works: 5m to 30d; 1h by default' },
     views: { type: 'string', value: 'N', about: 'How often it can be opened: 1 to 100; once by default' },
     password: { type: 'boolean', about: 'Ask for a password that the reader needs too' },
-    'server-side': { type: 'boolean', about: 'Let the service seal it, for readers without JavaScript' },
+    'server-side': {
+      type: 'boolean',
+      about: 'Let the service seal it: the link then has no key, and the service could read it',
+    },
     list: { type: 'boolean', about: 'List the shares of the project' },
     revoke: { type: 'string', value: 'ID', about: 'End a share and erase its content' },
     open: {
@@ -28,7 +33,8 @@ export const share = defineCommand({
     yes: { type: 'boolean', short: 'y', about: 'Open without asking' },
   },
   details: `
-Prints a link to a copy of the values, for somebody without an account. By default it is sealed here: the key is the part
+Prints a link to a copy of the values, for somebody without an account. The reader opens it with coffer share --open, or
+in a browser if the service has a page for it. By default it is sealed here: the key is the part
 of the link after #, which no browser sends, so the service cannot read the share. - shares text from stdin.
 
 --open shows what is in a link without a browser. It uses up a view, so it asks first. Without a value it asks for the
@@ -87,7 +93,14 @@ async function create(ctx: Context, args: readonly string[], flags: CreateFlags)
   const times = issued.maxViews === 1 ? 'once' : `${issued.maxViews} times`
   const until = formatTime(ctx.terminal, issued.expiresAt)
   ctx.out.note(`Opens ${times}, until ${until}. To end it: coffer share --revoke ${issued.id}`)
+  if (!(await hasSharePage(ctx))) {
+    ctx.out.note('This service has no page for the link: the reader opens it with coffer share --open')
+  }
 }
+
+/** Asks for the page of no share: the token of a real one must not appear in the log of a proxy. */
+const hasSharePage = async (ctx: Context): Promise<boolean> =>
+  ctx.flags.quiet || hasPage(`${requireSetting(readSettings(ctx), 'url')}/share/page`)
 
 function limitsOf({ expires, views }: CreateFlags): Pick<NewShare, 'expiresIn' | 'maxViews'> {
   const expiresIn = Math.round(parseDuration(expires ?? '1h', '--expires') / 1_000)
