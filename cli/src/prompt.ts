@@ -40,12 +40,22 @@ export async function askHidden(
   asked: Asked & { readonly check?: (text: string) => string | undefined },
 ): Promise<string> {
   const prompts = await openPrompts(ctx, asked)
-  const answer = prompts.password({
-    message: asked.message,
-    validate: (text) => asked.check?.(text ?? ''),
-    output: ctx.terminal.stderr,
-  })
-  return answered(ctx, prompts, answer)
+  const { stdin, stderr: output } = ctx.terminal
+  let hasLines = false
+  // Text that is pasted comes at once, and the library takes one line of it for the answer.
+  const look = (typed: Buffer | string) => {
+    hasLines ||= /[\r\n][^\r\n]/.test(String(typed))
+  }
+  stdin.on('data', look)
+  try {
+    const { message, check } = asked
+    const answer = prompts.password({ message, validate: (text) => check?.(text ?? ''), output })
+    const text = await answered(ctx, prompts, answer)
+    if (hasLines) throw usageError('The answer is one line, and you pasted several.', asked.hint)
+    return text
+  } finally {
+    stdin.off('data', look)
+  }
 }
 
 /** `initial` is the answer of the Enter key: no, unless it is given. */

@@ -110,6 +110,16 @@ describe('set', () => {
     expect(await storedValue('ASKED')).toBe(canary)
   })
 
+  test('a pasted text of several lines is refused: the question would take one line of it', async () => {
+    const session = shellOf().terminal(['secrets', 'set', 'PASTED'])
+    await session.see('Value of PASTED')
+    session.type(`-----BEGIN-----\r${canary}\r-----END-----\r`)
+    await session.see('The answer is one line, and you pasted several.')
+    await session.see('try: coffer secrets set PASTED --stdin')
+    expect((await session.ended).code).toBe(2)
+    expect((await shellOf().coffer(['secrets', 'get', 'PASTED'])).code).toBe(5)
+  })
+
   test('removes values from the list of processes', async () => {
     const running = shellOf().terminal(['secrets', 'set', `HIDDEN=${canary}`, 'LATER'])
     await running.see('Value of LATER')
