@@ -206,6 +206,13 @@ describe('formats', () => {
     expect(new Set(delimiters).size).toBe(5)
   })
 
+  test('github begins a line of its own after one that is not ended', async () => {
+    const shell = shellOf()
+    writeFileSync(join(shell.cwd, 'outputs'), 'before=1')
+    await shell.coffer(['export', '-f', 'github', '-o', 'outputs'])
+    expect(readFileSync(join(shell.cwd, 'outputs'), 'utf8')).toMatch(/^before=1\n[A-Z_]+<</)
+  })
+
   test('gitlab writes a report that GitLab reads unchanged', async () => {
     await fill(
       'report',
@@ -304,6 +311,7 @@ describe('files', () => {
     { args: ['-f', 'yaml', '--json'], code: 2 },
     { args: ['--force'], code: 2 },
     { args: ['-f', 'github'], code: 2 },
+    { args: ['-f', 'github', '-o', '-'], code: 2 },
     { args: ['-e', 'nowhere'], code: 5 },
     { args: ['-e', 'staging,production'], code: 2 },
   ])('refuses $args', async ({ args, code }) => {

@@ -1,4 +1,4 @@
-import { appendFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { SecretExport } from '@coffer/sdk'
 import { defineCommand } from '../command.ts'
@@ -100,6 +100,7 @@ const textOf = (answer: Answer): string =>
 const entriesOf = (answer: Answer): Entry[] => Object.entries(Object(answer))
 
 function requireGithubFile({ env, cwd }: Context, output: string | undefined): string {
+  if (output === '-') throw usageError('The format github needs a file: stdout is for the masks.', '--output FILE')
   const path = output ?? env.GITHUB_ENV
   if (!path) throw usageError('GITHUB_ENV is not set: this is no step of GitHub Actions.', '--output FILE')
   return resolve(cwd, path)
@@ -113,12 +114,18 @@ async function exportToGithub({ out }: Context, entries: readonly Entry[], path:
   await out.raw(commands)
   if (unmasked.length > 0) out.warn(`Not masked, because shorter than 6 characters: ${unmasked.join(', ')}.`)
   try {
-    appendFileSync(path, text, { mode: 0o600 })
+    appendFileSync(path, `${hasOpenLine(path) ? '\n' : ''}${text}`, { mode: 0o600 })
   } catch (error) {
     const { code = 'unknown' } = error as NodeJS.ErrnoException
     throw new CliError('failure', `${path} cannot be written (${code}).`)
   }
   out.note(`Exported ${entries.length} ${entries.length === 1 ? 'secret' : 'secrets'} to ${path}.`)
+}
+
+/** True after `printf A=1 >> "$GITHUB_ENV"`: the runner would read the first name as a part of that line. */
+function hasOpenLine(path: string): boolean {
+  const found = statSync(path, { throwIfNoEntry: false })
+  return found?.isFile() === true && found.size > 0 && readFileSync(path).at(-1) !== 0x0a
 }
 
 function reportOf({ out }: Context, entries: readonly Entry[]): string {
