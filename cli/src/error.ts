@@ -45,6 +45,18 @@ export function exitNameOf(error: unknown): ExitName {
   return 'failure'
 }
 
+/** What to do about it, if that is known. */
+export function hintOf(error: unknown): string | undefined {
+  if (error instanceof CliError) return error.hint
+  if (!(error instanceof ConnectionError)) return undefined
+  if (error.code === 'ENOTFOUND') return 'check the name of the host; coffer status shows where it comes from'
+  if (error.code !== 'ECONNREFUSED') return undefined
+  // The message starts with the address.
+  return /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])[:/ ]/.test(error.message)
+    ? 'npm start in the folder of Coffer'
+    : 'check the address and the port, and that the service runs there'
+}
+
 function exitNameOfStatus(status: number): ExitName {
   if (status === 401) return 'notSignedIn'
   if (status === 403) return 'forbidden'

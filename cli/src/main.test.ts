@@ -20,6 +20,31 @@ test('prints its version', async () => {
   expect(out).toMatch(/^\d+\.\d+\.\d+\n$/)
 })
 
+test('takes help and version as words', async () => {
+  const shell = openShell()
+  for (const [word, flag] of [
+    [['help'], ['--help']],
+    [
+      ['help', 'secrets', 'set'],
+      ['secrets', 'set', '--help'],
+    ],
+    [['version'], ['--version']],
+  ] as const) {
+    expect(await shell.coffer(word)).toEqual(await shell.coffer(flag))
+  }
+})
+
+test('says which Node it needs', () => {
+  const older = "data:text/javascript,Object.defineProperty(process,'versions',{value:{node:'20.1.0'}})"
+  const start = join(import.meta.dirname, '../start.js')
+  const ended = spawnSync(process.execPath, ['--import', older, start, '--version'], { encoding: 'utf8' })
+  expect(ended).toMatchObject({
+    status: 1,
+    stdout: '',
+    stderr: 'coffer needs Node 24 or later; this is Node 20.1.0.\n',
+  })
+})
+
 test.each([
   { args: ['whoamI'], err: '`whoamI` is not a command of coffer.\ntry: coffer whoami' },
   { args: ['whoami', '--jsn'], err: '--jsn is not a flag of coffer whoami.\ntry: --json' },
@@ -32,6 +57,10 @@ test.each([
   { args: ['whoami', '--url', ''], err: '--url is empty.\ntry: --url=URL' },
   { args: ['status', '-e', ''], err: '--environment is empty.\ntry: --environment=NAME' },
   { args: ['status', '-C', 'absent'], err: 'There is no folder absent.' },
+  { args: ['ls'], err: '`ls` is not a command of coffer.\ntry: coffer secrets list' },
+  { args: ['set', 'A=1'], err: '`set` is not a command of coffer.\ntry: coffer secrets set' },
+  { args: ['help', 'runn'], err: '`runn` is not a command of coffer.\ntry: coffer run' },
+  { args: ['secrets', 'list', '-C', '/dev/null'], err: 'There is no folder /dev/null.' },
   { args: ['whoami'], err: 'The address of the service is not known.\ntry: coffer login URL' },
 ])('refuses $args', async ({ args, err }) => {
   expect(await openShell().coffer(args)).toMatchObject({ code: 2, out: '', err: `coffer: ${err}\n` })
@@ -47,7 +76,7 @@ test('says that the service cannot be reached', async () => {
   const shell = openShell({ COFFER_TOKEN: 'coffer_live_x', COFFER_URL: 'http://127.0.0.1:1' })
   expect(await shell.coffer(['whoami'])).toMatchObject({
     code: 7,
-    err: 'coffer: http://127.0.0.1:1 cannot be reached (ECONNREFUSED).\n',
+    err: 'coffer: http://127.0.0.1:1 cannot be reached (ECONNREFUSED).\ntry: npm start in the folder of Coffer\n',
   })
 })
 

@@ -5,7 +5,7 @@ import { ApiError, CofferError } from '@coffer/sdk'
 import type { Command, CommandEntry } from './command.ts'
 import { commandTable } from './commands/table.ts'
 import type { Context } from './context.ts'
-import { CliError, exitCodes, exitNameOf, usageError } from './error.ts'
+import { CliError, exitCodes, exitNameOf, hintOf, usageError } from './error.ts'
 import { closestOf, type GlobalFlags, globalFlags, parseFlags } from './flag.ts'
 import { commandHelp, groupHelp, programHelp } from './help.ts'
 import { createOutput } from './output/output.ts'
@@ -25,7 +25,7 @@ export async function main(argv: readonly string[] = process.argv.slice(2)): Pro
 }
 
 async function start(given: readonly string[], rest: readonly string[] | undefined): Promise<number> {
-  const { path, entry, left } = findCommand(given)
+  const { path, entry, left } = findCommand(asFlags(given))
   const wantsHelp = left.includes('--help') || left.includes('-h')
   if (!entry) {
     if (left.includes('--version')) return print(`${version}\n`)
@@ -44,6 +44,13 @@ async function start(given: readonly string[], rest: readonly string[] | undefin
     const code = report(error, given)
     return command.failure === undefined ? code : exitCodes[command.failure]
   }
+}
+
+/** `coffer help run` and `coffer version` are what people type first. */
+function asFlags(given: readonly string[]): readonly string[] {
+  const [first, ...others] = given
+  if (first === 'help') return [...others, '--help']
+  return first === 'version' ? ['--version', ...others] : given
 }
 
 async function runCommand(
@@ -120,11 +127,16 @@ function findCommand(given: readonly string[]): Found {
 }
 
 function unknownCommand(names: readonly string[], word: string, entries: readonly CommandEntry[]): CliError {
-  const close = closestOf(
-    word,
-    entries.map(({ name }) => name),
-  )
   const parent = ['coffer', ...names].join(' ')
+  const ofSecrets = commandTable
+    .find(({ name }) => name === 'secrets' && names.length === 0)
+    ?.commands?.find(({ name, aliases }) => name === word || aliases?.includes(word))
+  const close = ofSecrets
+    ? `secrets ${ofSecrets.name}`
+    : closestOf(
+        word,
+        entries.map(({ name }) => name),
+      )
   return usageError(`\`${visible(word)}\` is not a command of ${parent}.`, `${parent} ${close ?? '--help'}`)
 }
 
@@ -151,7 +163,8 @@ function report(error: unknown, given: readonly string[]): number {
   const lines = isExpected(error)
     ? [`coffer: ${visible(error.message)}`]
     : ['coffer: an unexpected error occurred; please report it.', ...describeBug(error)]
-  if (error instanceof CliError && error.hint) lines.push(`try: ${visible(error.hint)}`)
+  const hint = hintOf(error)
+  if (hint) lines.push(`try: ${visible(hint)}`)
   const answer = error instanceof CliError ? error.cause : error
   if (isVerbose && answer instanceof CofferError && answer.requestId) lines.push(`request id: ${answer.requestId}`)
   process.stderr.on('error', () => undefined).write(`${lines.join('\n')}\n`)

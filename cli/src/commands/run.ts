@@ -3,7 +3,7 @@ import { isSet } from '../environment.ts'
 import { CliError, exitCodes, usageError } from '../error.ts'
 import { readSettings } from '../place/place.ts'
 import { buildEnvironment } from '../run/child-environment.ts'
-import { environmentOptionsOf, readOptionsOf, requireFolder, runFlags, splitNames, timesOf } from '../run/options.ts'
+import { environmentOptionsOf, readOptionsOf, runFlags, splitNames, timesOf } from '../run/options.ts'
 import { openSource } from '../run/read-source.ts'
 import { maskInGithub, openRedactor } from '../run/redact/open.ts'
 import { raiseSignal } from '../run/signals.ts'
@@ -52,7 +52,6 @@ export const run = defineCommand({
     const isWatching = (flags.watch || file?.watch === true) && !read.isOffline
     if (flags.watch && read.isOffline) throw usageError('--watch needs the service: leave out --offline.')
     const { intervalMs, graceMs } = timesOf(flags)
-    requireFolder(ctx)
 
     const opened = await Promise.all(listSources(ctx).map((source) => openSource(ctx, source, read)))
     const watched = opened.map((one) => ({ opened: one, source: one.source, values: one.snapshot.values }))

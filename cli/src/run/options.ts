@@ -1,9 +1,8 @@
 /** The flags of `coffer run`, and what they mean together with the environment. */
-import { statSync } from 'node:fs'
 import type { Context } from '../context.ts'
 import { parseDuration } from '../duration.ts'
 import { isSet } from '../environment.ts'
-import { CliError, usageError } from '../error.ts'
+import { usageError } from '../error.ts'
 import type { Flags, FlagValues } from '../flag.ts'
 import type { EnvironmentOptions } from './child-environment.ts'
 import type { ReadOptions } from './read-source.ts'
@@ -81,11 +80,4 @@ export function splitNames(text: string, flag: string): string[] {
   const names = text.split(',').map((name) => name.trim())
   if (names.includes('')) throw usageError(`${flag} must be names with commas between them.`, `${flag} KEY,KEY`)
   return names
-}
-
-/** Without it the error would be about the command. */
-export function requireFolder({ cwd }: Context): void {
-  if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) {
-    throw new CliError('runFailed', `There is no folder ${cwd}.`)
-  }
 }
