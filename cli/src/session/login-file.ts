@@ -1,5 +1,15 @@
 /** The logins of this user, one for each service, in a file that only the user can read. */
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Environment } from '../environment.ts'
@@ -100,16 +110,35 @@ export function requireLoginFolder(env: Environment): string {
   return folder
 }
 
-/** Replaces the file in one step, so that a crash leaves the old or the new one. */
+/** Replaces the file in one step, so that a crash leaves the old or the new one. One command at a time. */
 export function changeLogins(env: Environment, change: (logins: Logins) => Logins): void {
   const path = join(requireLoginFolder(env), 'logins.json')
   const fresh = `${path}.${process.pid}`
+  const lock = `${path}.lock`
   try {
+    waitForLock(lock)
     writeFileSync(fresh, `${JSON.stringify(change(readLogins(env)), undefined, 2)}\n`, { mode: 0o600 })
     renameSync(fresh, path)
   } catch (error) {
     rmSync(fresh, { force: true })
     throw cannotWrite(path, error)
+  } finally {
+    rmSync(lock, { force: true })
+  }
+}
+
+/** A change takes a millisecond: a lock that stays was left behind by a command that was killed. */
+const [lockMs, pauseMs] = [2_000, 5]
+
+function waitForLock(path: string): void {
+  for (let waitedMs = 0; waitedMs < lockMs; waitedMs += pauseMs) {
+    try {
+      closeSync(openSync(path, 'wx', 0o600))
+      return
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pauseMs)
+    }
   }
 }
 
