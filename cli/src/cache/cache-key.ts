@@ -67,7 +67,7 @@ async function keyOfKeychain(mayCreate: boolean): Promise<Uint8Array | undefined
 /** What a copy of the cache holds cannot be decrypted afterwards. */
 export async function forgetCacheKey(env: Environment): Promise<void> {
   const path = cacheKeyFile(env)
-  if (path) rmSync(path, { force: true })
+  if (path && existsSync(path)) rmSync(path, { force: true })
   await (await import('../session/keychain.ts')).deleteKeychain(keychainName)
 }
 

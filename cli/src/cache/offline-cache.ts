@@ -3,10 +3,11 @@
  * with AES-256-GCM. The place and the credential that it belongs to are authenticated with it, so that no file can stand in
  * for another. Whatever is wrong with a file, it counts as no cache.
  */
-import { renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Snapshot } from '@coffer/sdk'
 import type { Environment } from '../environment.ts'
+import { CliError } from '../error.ts'
 import { homeOf, makeFolder } from '../session/login-file.ts'
 import { type CacheKey, forgetCacheKey, readPrivateFile } from './cache-key.ts'
 
@@ -117,6 +118,12 @@ function cacheFolder(env: Environment): string | undefined {
 /** Removes all cached values of this user, and the key that could decrypt a copy of them. */
 export async function wipeCache(env: Environment): Promise<void> {
   const folder = cacheFolder(env)
-  if (folder) rmSync(folder, { recursive: true, force: true })
+  try {
+    if (folder) rmSync(folder, { recursive: true, force: true })
+  } catch (error) {
+    const { code = 'unknown' } = error as NodeJS.ErrnoException
+    // A home such as /dev/null has no folders.
+    if (existsSync(folder ?? '')) throw new CliError('failure', `${folder} cannot be removed (${code}).`)
+  }
   await forgetCacheKey(env)
 }

@@ -86,6 +86,11 @@ test('logout ends the session, forgets it, and wipes the offline cache', async (
   expect(await shell.coffer(['whoami'])).toMatchObject({ code: 3 })
 })
 
+test('logout without a home has nothing to remove', async () => {
+  const { code, err } = await openShell().coffer(['logout', '--all'], { env: { HOME: '/dev/null' } })
+  expect({ code, err }).toEqual({ code: 0, err: 'You are not signed in.\n' })
+})
+
 test('logout forgets the session even if the service cannot be reached, and says so', async () => {
   const shell = openShell()
   const gone = 'http://127.0.0.1:1'
