@@ -1,4 +1,4 @@
-import type { NewShare } from '@coffer/sdk'
+import { ApiError, type NewShare } from '@coffer/sdk'
 import { defineCommand } from '../command.ts'
 import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'
@@ -7,7 +7,7 @@ import { CliError, usageError } from '../error.ts'
 import { formatTime } from '../output/time.ts'
 import { readSettings, requireSetting } from '../place/place.ts'
 import { askHidden, askText, confirm } from '../prompt.ts'
-import { openProject, parseCount, requireEnvironmentName, requireNames } from '../secret/project.ts'
+import { explainMissing, openProject, parseCount, requireEnvironmentName, requireNames } from '../secret/project.ts'
 import { cellOf, printable } from '../secret/value.ts'
 import { hasPage } from '../session/browser.ts'
 import { readStdin } from '../stdin.ts'
@@ -120,8 +120,8 @@ async function askNewPassword(ctx: Context): Promise<string> {
 }
 
 async function list(ctx: Context): Promise<void> {
-  const { api, path } = openProject(ctx)
-  const shares = await api.share.list(path)
+  const project = openProject(ctx)
+  const shares = await explainMissing(project, { environments: [] }, () => project.api.share.list(project.path))
   ctx.out.show(shares, () => ({
     columns: ['id', 'label', 'sealed', 'state', 'views', 'expires', 'last opened'],
     rows: shares.map((one) => [
@@ -141,8 +141,14 @@ async function revoke(ctx: Context, id: string): Promise<void> {
   if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) {
     throw usageError('--revoke takes the id of a share.', 'coffer share --list')
   }
-  const { api, path } = openProject(ctx)
-  const answer = await api.share.revoke({ ...path, id })
+  const project = openProject(ctx)
+  const { api, path } = project
+  const answer = await explainMissing(project, { environments: [] }, () => api.share.revoke({ ...path, id })).catch(
+    (error: unknown) => {
+      if (!(error instanceof ApiError && error.status === 404)) throw error
+      throw new CliError('notFound', `There is no share ${id} in the project ${path.prj}.`, 'coffer share --list')
+    },
+  )
   ctx.out.show(answer, () => ({ columns: ['id', 'state'], rows: [[id, 'revoked']] }))
 }
 
