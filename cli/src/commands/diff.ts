@@ -47,10 +47,16 @@ function parseState(argument: string): State {
   if (point === undefined || /^\d{1,10}$/.test(point)) return { environment, text: argument }
   // A date alone would otherwise be midnight in UTC, and a date with a time local.
   const time = new Date(/^\d{4}-\d\d-\d\d$/.test(point) ? `${point}T00:00` : point)
-  if (!/^\d{4}-\d\d-\d\d/.test(point) || Number.isNaN(time.getTime())) {
+  if (!isDay(point.slice(0, 10)) || Number.isNaN(time.getTime())) {
     throw usageError('The text after @ must be a revision or a time such as 2026-01-31T12:00:00Z.')
   }
   return { environment, text: `${environment}@${time.toISOString()}` }
+}
+
+/** JavaScript takes February 30 for March 2. */
+function isDay(text: string): boolean {
+  const day = new Date(`${text}T00:00Z`)
+  return /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(day.getTime()) && day.toISOString().startsWith(text)
 }
 
 function diffTable(ctx: Context, { added, removed, changed, values }: Diff, hasValues: boolean) {

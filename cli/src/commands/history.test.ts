@@ -70,6 +70,11 @@ describe('diff', () => {
       code: 2,
       err: expect.stringContaining('must be a revision or a time'),
     },
+    {
+      args: ['development@2026-02-30', 'staging'],
+      code: 2,
+      err: expect.stringContaining('must be a revision or a time'),
+    },
     { args: ['development@1@2', 'staging'], code: 2, err: expect.stringContaining('NAME@REVISION') },
     { args: ['@1', 'staging'], code: 2, err: expect.stringContaining('NAME@REVISION') },
   ])('$args ends with $code', async ({ args, code, err }) => {
