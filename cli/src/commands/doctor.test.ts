@@ -4,6 +4,7 @@ import { createServer } from 'node:https'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openShell, type Shell } from '../../../test/cli.ts'
+import { createProject, createToken } from '../../../test/harness.ts'
 import { testCertificate, testPrivateKey } from '../../../test/outbound-certificate.ts'
 import { json, type SdkService, startScripted, startSdkService } from '../../../test/sdk-service.ts'
 
@@ -62,13 +63,39 @@ test('finds nothing wrong where everything works', async () => {
 test.each([
   ['no credential', { COFFER_TOKEN: undefined }, 'credential', 'coffer login'],
   ['a token that is not accepted', { COFFER_TOKEN: 'coffer_live_wrong' }, 'credential', 'coffer token create'],
-  ['a project that is not there', { COFFER_PROJECT: 'nothing' }, 'project', 'coffer init --force'],
-  ['an environment that is not there', { COFFER_ENVIRONMENT: 'nothing' }, 'environment', 'coffer init --force'],
+  ['a project that is not there', { COFFER_PROJECT: 'nothing' }, 'project', 'set COFFER_WORKSPACE and COFFER_PROJECT'],
+  ['an environment that is not there', { COFFER_ENVIRONMENT: 'nothing' }, 'environment', 'one of: development'],
   ['a service that is not there', { COFFER_URL: 'http://127.0.0.1:1' }, 'service', 'check the address'],
 ])('fails with %s', async (_, env, check, hint) => {
   const { code, checks } = await examine(openShell(running.env), env)
   expect(code).toBe(1)
   expect(checks.get(check)).toMatchObject({ state: 'fail', try: expect.stringContaining(hint) })
+})
+
+test('doctor, run and secrets list say alike what a token reaches', async () => {
+  const { service, session, env } = running
+  const { environments } = await createProject(service, session, 'shop')
+  const production = environments.find(({ name }) => name === 'production')?.id ?? ''
+  const { token } = await createToken(service, session, { permission: 'read', scope: { environments: [production] } })
+  const shell = openShell({ COFFER_URL: env.COFFER_URL, COFFER_TOKEN: token })
+  writeFileSync(join(shell.cwd, '.coffer.json'), '{"workspace":"main","project":"shop","environment":"development"}')
+  const message =
+    'There is no environment development in the project shop, or this credential does not reach it: it reaches production.'
+  const hint = '-e production, or COFFER_ENVIRONMENT=production'
+  const { checks } = await examine(shell)
+  expect(checks.get('environment')).toMatchObject({ state: 'fail', message, try: hint })
+  for (const args of [
+    ['secrets', 'list'],
+    ['run', '--', 'true'],
+  ]) {
+    expect((await shell.coffer(args)).err).toBe(`coffer: ${message}\ntry: ${hint}\n`)
+  }
+})
+
+test('a pipeline is told to set variables', async () => {
+  const missing = await openShell({ CI: 'true' }).coffer(['secrets', 'list'])
+  expect(missing).toMatchObject({ code: 2, err: expect.stringContaining('try: set COFFER_') })
+  expect(missing.err).not.toContain('coffer login')
 })
 
 test('fails with a .coffer.json that is not valid', async () => {

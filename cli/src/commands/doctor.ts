@@ -6,7 +6,7 @@ import { type Check, fail, ok, warn } from '../doctor/check.ts'
 import { checkKeychain, checkLoginFile, checkNode } from '../doctor/machine.ts'
 import { checkService } from '../doctor/service.ts'
 import { CliError, exitCodes } from '../error.ts'
-import { findUrl, readSettings } from '../place/place.ts'
+import { findUrl, hintFor, readSettings } from '../place/place.ts'
 
 export const doctor = defineCommand({
   usage: '',
@@ -34,11 +34,11 @@ problem. Ends with 1 if a check fails; a warning alone is no failure.`,
 
 async function checkFolder(ctx: Context): Promise<Check[]> {
   try {
-    const { file } = readSettings(ctx)
-    const found = ok('.coffer.json', file?.path ?? 'none')
+    const settings = readSettings(ctx)
+    const found = ok('.coffer.json', settings.file?.path ?? 'none')
     const url = findUrl(ctx)
     if (url === undefined)
-      return [found, warn('service', 'The address of the service is not known.', 'coffer login URL')]
+      return [found, warn('service', 'The address of the service is not known.', hintFor(settings, 'url'))]
     const service = await checkService(ctx, url)
     const isThere = service[0]?.state === 'ok'
     return [found, ...service, ...(isThere ? await checkAccess(ctx, url) : [])]

@@ -120,7 +120,11 @@ describe('a file', () => {
     [['import', '.env', '--path', 'secret'], 2, '--path belongs to --from vault.'],
     [['import', '.env', '--from', 'vault', '--path', 'secret'], 2, '--from vault takes neither a file nor --format.'],
     [['import', '--from', 'vault'], 2, '--from vault needs --path.'],
-    [['import', '.env', '-e', 'nowhere'], 5, 'There is no environment nowhere in the project api.'],
+    [
+      ['import', '.env', '-e', 'nowhere'],
+      5,
+      'There is no environment nowhere in the project api, or this credential does not reach it.',
+    ],
     [['import', '.env', '-e', 'staging,production'], 2, 'Name one environment.'],
     [['import', 'broken.env'], 1, 'line 2'],
     [['import', 'broken.env', '--format', 'vault'], 1, 'This is not a JSON export of Vault.'],
@@ -196,7 +200,7 @@ describe('a file', () => {
     const outcome = await shellOf({ COFFER_PROJECT: undefined }).coffer(['import', '.env'])
     expect(outcome).toMatchObject({
       code: 2,
-      err: 'coffer: The project is not known.\ntry: coffer init, or --project SLUG\n',
+      err: 'coffer: The project is not known.\ntry: set COFFER_PROJECT\n',
     })
   })
 })

@@ -156,7 +156,10 @@ test.each([
   { name: 'nul', message: 'The value of NUL contains a NUL' },
   { name: 'broken', message: 'BROKEN' },
   { name: 'large', message: 'too large for this system: the variables take 3\\d{3} KiB' },
-  { name: 'absent', message: 'main/api/absent does not exist, or you may not read it' },
+  {
+    name: 'absent',
+    message: 'There is no environment absent in the project api, or this credential does not reach it',
+  },
 ])('refuses the environment `$name` without a value in the message', async ({ name, message }) => {
   const { code, out, err } = await open().coffer(['run', '-e', name, '--', 'echo', 'started'])
   expect({ code, out }, err).toEqual({ code: 125, out: '' })

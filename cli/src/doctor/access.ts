@@ -1,10 +1,11 @@
 /** Checks of the credential, and of the project and environment that it should reach. */
-import { type Api, ApiError, CofferError } from '@coffer/sdk'
+import { type Api, ApiError, CofferError, type Environment } from '@coffer/sdk'
 import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'
 import { describeDuration } from '../duration.ts'
 import { CliError } from '../error.ts'
-import { readSettings, type Settings } from '../place/place.ts'
+import { hintFor, readSettings, type Settings } from '../place/place.ts'
+import { findEnvironment } from '../secret/project.ts'
 import { type CredentialSource, findCredentialSource } from '../session/credential-source.ts'
 import { readLogins } from '../session/login-file.ts'
 import { type Check, fail, ok, warn } from './check.ts'
@@ -48,24 +49,34 @@ async function checkPlace(api: Api, settings: Settings): Promise<Check[]> {
     (name) => settings.find(name)?.value,
   )
   if (ws === undefined || prj === undefined) {
-    return [warn('project', 'This folder has no project.', 'coffer init, or --project SLUG')]
+    return [warn('project', 'This folder has no project.', hintFor(settings, 'project'))]
   }
   try {
     const environments = await api.environment.list({ ws, prj })
     const project = ok('project', `${ws}/${prj} exists`)
     if (environment === undefined) {
-      return [project, warn('environment', 'No environment is chosen.', 'coffer init, or --environment NAME')]
+      return [project, warn('environment', 'No environment is chosen.', hintFor(settings, 'environment'))]
     }
-    return environments.some(({ name, id }) => name === environment || id === environment)
-      ? [project, ok('environment', `${environment} exists`)]
-      : [project, fail('environment', `There is no environment ${environment} in ${ws}/${prj}.`, 'coffer init --force')]
+    return [project, checkEnvironment(prj, environments, environment)]
   } catch (error) {
+    const hint = settings.isUnattended ? 'set COFFER_WORKSPACE and COFFER_PROJECT' : 'coffer init --force'
     const isAbsent = error instanceof ApiError && error.status === 404
     return [
       isAbsent
-        ? fail('project', `There is no project ${ws}/${prj}, or this credential cannot see it.`, 'coffer init --force')
+        ? fail('project', `There is no project ${ws}/${prj}, or this credential does not reach it.`, hint)
         : fail('project', explained(error)),
     ]
+  }
+}
+
+/** The same words as every other command. */
+function checkEnvironment(prj: string, environments: readonly Environment[], wanted: string): Check {
+  try {
+    findEnvironment({ path: { ws: '', prj } }, environments, wanted)
+    return ok('environment', `${wanted} exists`)
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error
+    return fail('environment', error.message, error.hint)
   }
 }
 

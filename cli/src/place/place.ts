@@ -1,5 +1,6 @@
 /** Where a command works: service, workspace, project and environment. Flag before variable before file before login. */
 import type { Context } from '../context.ts'
+import { isSet } from '../environment.ts'
 import { usageError } from '../error.ts'
 import { readLogins } from '../session/login-file.ts'
 import { type FoundFile, findProjectFile } from './project-file.ts'
@@ -12,6 +13,8 @@ export type Setting = { readonly value: string; readonly from: string }
 export type Settings = {
   readonly file: FoundFile | undefined
   find(name: PlaceName): Setting | undefined
+  /** With a token, or in CI, nobody signs in or chooses a project: variables do. */
+  readonly isUnattended: boolean
 }
 
 export function readSettings(ctx: Context): Settings {
@@ -28,7 +31,8 @@ export function readSettings(ctx: Context): Settings {
     const ofLogin = name === 'url' ? lastUrl : name === 'workspace' ? byUrl[urlOf(find)]?.workspace : undefined
     return ofLogin === undefined ? undefined : { value: ofLogin, from: 'the last login' }
   }
-  return { file, find }
+  const { COFFER_TOKEN, COFFER_TOKEN_FILE, CI } = ctx.env
+  return { file, find, isUnattended: Boolean(COFFER_TOKEN || COFFER_TOKEN_FILE) || isSet(CI) }
 }
 
 const urlOf = (find: (name: PlaceName) => Setting | undefined): string => withoutSlash(find('url')?.value ?? '')
@@ -43,9 +47,14 @@ const hints: Readonly<Record<PlaceName, string>> = {
   environment: 'coffer init, or --environment NAME',
 }
 
+/** What to do if a setting is missing. */
+export const hintFor = ({ isUnattended }: Settings, name: PlaceName): string =>
+  isUnattended ? `set COFFER_${name.toUpperCase()}` : hints[name]
+
 export function requireSetting(settings: Settings, name: PlaceName): string {
   const found = settings.find(name)
-  if (!found) throw usageError(`The ${name === 'url' ? 'address of the service' : name} is not known.`, hints[name])
+  if (!found)
+    throw usageError(`The ${name === 'url' ? 'address of the service' : name} is not known.`, hintFor(settings, name))
   return name === 'url' ? withoutSlash(found.value) : found.value
 }
 

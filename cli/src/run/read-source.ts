@@ -2,10 +2,11 @@
 import { ApiError, ConnectionError, openSecrets, type Secrets, type SecretsOptions, type Snapshot } from '@coffer/sdk'
 import { findCacheKey } from '../cache/cache-key.ts'
 import { type Cached, type CacheFile, openCacheFile } from '../cache/offline-cache.ts'
-import { connectOptions } from '../connect.ts'
+import { connect, connectOptions } from '../connect.ts'
 import type { Context } from '../context.ts'
 import { describeDuration } from '../duration.ts'
 import { CliError } from '../error.ts'
+import { requireEnvironment } from '../secret/project.ts'
 import type { Source } from './source.ts'
 
 export type ReadOptions = {
@@ -95,7 +96,8 @@ export async function openSource(ctx: Context, source: Source, options: ReadOpti
     } catch (error) {
       if (isRefusal(error)) cache?.remove()
       if (isRefusal(error) && error.status === 404 && source.project !== undefined) {
-        throw new CliError('notFound', `${source.label} does not exist, or you may not read it.`, 'coffer status')
+        const project = { api: connect(ctx, patient), path: { ws: source.workspace ?? '', prj: source.project } }
+        await requireEnvironment(project, source.environment ?? '')
       }
       if (!cached) throw error
       if (isOutage(error) && ctx.now() - cached.fetchedAt <= options.maxAgeMs) {

@@ -38,7 +38,11 @@ export async function listEnvironments({ api, path }: Project): Promise<Environm
     return await api.environment.list(path)
   } catch (error) {
     if (!isMissing(error)) throw error
-    throw new CliError('notFound', `There is no project ${path.prj} in the workspace ${path.ws} that you may see.`)
+    throw new CliError(
+      'notFound',
+      `There is no project ${path.prj} in the workspace ${path.ws} that you may see.`,
+      'coffer status',
+    )
   }
 }
 
@@ -47,13 +51,21 @@ export async function requireEnvironment(project: Project, name: string): Promis
   return findEnvironment(project, await listEnvironments(project), name)
 }
 
-function findEnvironment({ path }: Project, list: readonly Environment[], name: string): Environment {
+/** `list` is what the credential reaches. */
+export function findEnvironment(
+  { path }: Pick<Project, 'path'>,
+  list: readonly Environment[],
+  name: string,
+): Environment {
   const folded = name.toLowerCase()
   const found = list.find((environment) => environment.id === folded || environment.name.toLowerCase() === folded)
   if (found) return found
-  const names = list.map((environment) => environment.name).join(', ')
-  const hint = names === '' ? undefined : `one of: ${names}`
-  throw new CliError('notFound', `There is no environment ${name} in the project ${path.prj}.`, hint)
+  const names = list.map((environment) => environment.name)
+  const [only, another] = names
+  const missing = `There is no environment ${name} in the project ${path.prj}, or this credential does not reach it`
+  if (only === undefined) throw new CliError('notFound', `${missing}.`)
+  if (another !== undefined) throw new CliError('notFound', `${missing}.`, `one of: ${names.join(', ')}`)
+  throw new CliError('notFound', `${missing}: it reaches ${only}.`, `-e ${only}, or COFFER_ENVIRONMENT=${only}`)
 }
 
 const isMissing = (error: unknown) => error instanceof ApiError && error.status === 404

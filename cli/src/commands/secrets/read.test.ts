@@ -97,12 +97,12 @@ describe('list', () => {
     {
       args: ['-e', 'nowhere'],
       code: 5,
-      err: 'There is no environment nowhere in the project api.\ntry: one of: development, staging, production',
+      err: 'There is no environment nowhere in the project api, or this credential does not reach it.\ntry: one of: development, staging, production',
     },
     {
       args: ['--missing-in', 'nowhere'],
       code: 5,
-      err: 'There is no environment nowhere in the project api.\ntry: one of: development, staging, production',
+      err: 'There is no environment nowhere in the project api, or this credential does not reach it.\ntry: one of: development, staging, production',
     },
     { args: ['-p', 'nowhere'], code: 5, err: 'There is no project nowhere in the workspace main that you may see.' },
     { args: ['-w', 'nowhere'], code: 5, err: 'There is no project api in the workspace nowhere that you may see.' },
@@ -173,7 +173,7 @@ describe('get', () => {
     {
       args: ['HOST', '-e', 'nowhere'],
       code: 5,
-      err: 'There is no environment nowhere in the project api.\ntry: one of: development, staging, production',
+      err: 'There is no environment nowhere in the project api, or this credential does not reach it.\ntry: one of: development, staging, production',
     },
     { args: ['HOST', '--version', '0'], code: 2, err: '--version must be a whole number from 1 on.' },
     { args: ['HOST', 'EMPTY', '--raw'], code: 2, err: '--raw takes one KEY.' },

@@ -184,7 +184,7 @@ describe('set', () => {
     {
       args: ['A=', '-e', 'nowhere'],
       code: 5,
-      err: 'There is no environment nowhere in the project api.\ntry: one of: development, staging, production',
+      err: 'There is no environment nowhere in the project api, or this credential does not reach it.\ntry: one of: development, staging, production',
     },
     { args: ['A=', '-e', ''], code: 2, err: '--environment must be a list such as a,b.' },
   ])('refuses $args', async ({ args, code, err }) => {
