@@ -280,6 +280,11 @@ test.each([
     { code: 1, err: 'coffer: The answer is not JSON.\n' },
     json(200, 'x', { 'content-type': 'text/html' }),
   ],
+  [
+    'is another one',
+    { code: 1, err: 'coffer: The answer is not that of a Coffer service: check its address.\n' },
+    json(200, { ok: true }),
+  ],
   ['limits requests', { code: 8 }, json(429, { message: 'Rate limit exceeded.' }, { 'retry-after': '900' })],
 ] as const)('whoami ends with its own code if the service %s', async (_, expected, respond) => {
   const { url: address } = await startScripted(respond)

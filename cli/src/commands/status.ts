@@ -6,6 +6,7 @@ import type { Context } from '../context.ts'
 import { CliError } from '../error.ts'
 import { findUrl, type PlaceName, readSettings } from '../place/place.ts'
 import { findCredentialSource } from '../session/credential-source.ts'
+import { readMe } from '../session/me.ts'
 
 const placeNames: readonly PlaceName[] = ['url', 'workspace', 'project', 'environment']
 
@@ -56,7 +57,7 @@ type Person = { readonly state: string; readonly me?: Me }
 /** A service that cannot be reached must not hide the rest. */
 async function askPerson(ctx: Context): Promise<Person> {
   try {
-    const me = await connect(ctx, { timeoutMs: 3_000, retries: 0 }).me.read()
+    const me = await readMe(connect(ctx, { timeoutMs: 3_000, retries: 0 }))
     return { state: `valid until ${me.credential.expiresAt ?? 'it is revoked'}`, me }
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) return { state: 'ended: coffer login' }

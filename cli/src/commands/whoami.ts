@@ -1,6 +1,7 @@
 import { defineCommand } from '../command.ts'
 import { connect } from '../connect.ts'
 import { findUrl } from '../place/place.ts'
+import { readMe } from '../session/me.ts'
 
 export const whoami = defineCommand({
   usage: '',
@@ -10,7 +11,7 @@ export const whoami = defineCommand({
 Asks the service who the credential belongs to, and what it may do. With --json the
 whole answer, with the scope of a token.`,
   async run(ctx) {
-    const me = await connect(ctx).me.read()
+    const me = await readMe(connect(ctx))
     const { type, permission, expiresAt } = me.credential
     ctx.out.show(me, () => ({
       columns: ['email', 'name', 'service', 'credential', 'permission', 'expires'],

@@ -8,6 +8,7 @@ import { hintFor, readSettings, type Settings } from '../place/place.ts'
 import { findEnvironment } from '../secret/project.ts'
 import { type CredentialSource, findCredentialSource } from '../session/credential-source.ts'
 import { readLogins } from '../session/login-file.ts'
+import { readMe } from '../session/me.ts'
 import { type Check, fail, ok, warn } from './check.ts'
 
 const soonMs = 24 * 3_600_000
@@ -28,7 +29,7 @@ export async function checkAccess(ctx: Context, url: string): Promise<Check[]> {
 
 async function checkCredential(ctx: Context, api: Api, { from, kind }: CredentialSource): Promise<Check> {
   try {
-    const { credential, email, name } = await api.me.read()
+    const { credential, email, name } = await readMe(api)
     const { type, permission, scope, expiresAt } = credential
     const reach = scope.all ? 'everything' : 'a part of the workspace'
     const text = `${from}: ${email || name}, type ${type}, ${permission} on ${reach}`
