@@ -1,5 +1,6 @@
 /** Prints data to stdout and words to stderr. */
 
+import { writeSync } from 'node:fs'
 import { formatTable, type Table, visible } from './table.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -25,7 +26,7 @@ export type Progress = { update(text: string): void; end(): void }
 type Options = { readonly json: boolean; readonly quiet: boolean; readonly verbose: boolean }
 
 export function createOutput(terminal: Terminal, { json, quiet, verbose }: Options): Output {
-  const say = (text: string) => void terminal.stderr.write(`${text.split('\n').map(visible).join('\n')}\n`)
+  const say = (text: string) => writeWords(terminal, `${text.split('\n').map(visible).join('\n')}\n`)
   return {
     show(value, table) {
       const { stdout, hasColor } = terminal
@@ -45,6 +46,17 @@ export function createOutput(terminal: Terminal, { json, quiet, verbose }: Optio
       if (verbose && !quiet) say(text)
     },
     progress: (label) => startProgress(terminal.stderr, label, quiet || terminal.stderr.isTTY !== true),
+  }
+}
+
+/** Opening process.stderr makes writes of everybody who shares the pipe fail when it is full: of the command of `run` too. */
+function writeWords(terminal: Terminal, text: string): void {
+  if (process.getBuiltinModule('node:tty').isatty(2)) return void terminal.stderr.write(text)
+  try {
+    writeSync(2, text)
+  } catch (error) {
+    // Somebody else has done it. Other errors: nobody reads.
+    if ((error as NodeJS.ErrnoException).code === 'EAGAIN') terminal.stderr.write(text)
   }
 }
 

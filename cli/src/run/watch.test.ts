@@ -121,3 +121,18 @@ test('a command that is told to end does not start again, however long it takes'
   await running.write({ KEY: 'two' })
   expect(await program.ended).toMatchObject({ code: 3, out: 'started one\nending\n', err: '' })
 })
+
+test.runIf(process.platform === 'linux')('a remark does not change how the command writes', async () => {
+  const gate = await openGate(running.service.url)
+  const print = 'while sleep 0.1; do grep flags /proc/self/fdinfo/2; done'
+  const shell = openShell({ ...running.env, COFFER_URL: gate.url })
+  const program = shell.start([...watch, '--', 'sh', '-c', print])
+  await shows(program, 'flags')
+  const before = program.out().split('\n')[0] ?? ''
+  gate.mode = 403
+  await says(program, 'no longer watched')
+  const seen = program.out().length
+  await until(() => program.out().length > seen + 2 * before.length || undefined, 10_000, 'the command writes again')
+  program.child.kill('SIGTERM')
+  expect(new Set((await program.ended).out.trim().split('\n'))).toEqual(new Set([before]))
+})

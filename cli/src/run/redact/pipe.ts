@@ -65,7 +65,7 @@ export function pipeRedacted(source: Readable, fd: number, redactor: Redactor): 
   }
 }
 
-/** The stream does not wait if somebody who shares it has said so, such as this process with a remark on stderr. */
+/** The stream does not wait if somebody who shares it has said so, such as this process with the masks for GitHub. */
 function writeAll(fd: number, bytes: Buffer, done: (error?: Error) => void): void {
   writeTo(fd, bytes, (error, written) => {
     if (error?.code === 'EAGAIN') setTimeout(writeAll, busyMs, fd, bytes, done)
