@@ -19,6 +19,13 @@ export function connectOptions(ctx: Context, options: Partial<ConnectOptions> = 
     ...(workspace !== undefined && { workspace }),
     findSession: async () => {
       const session = await findSession(ctx.env, url)
+      if (session === undefined && ctx.env.COFFER_TOKEN === '') {
+        throw new CliError(
+          'notSignedIn',
+          `COFFER_TOKEN is set but empty, and you are not signed in to ${url}.`,
+          `set COFFER_TOKEN, or coffer login ${url}`,
+        )
+      }
       if (session === undefined)
         throw new CliError('notSignedIn', `You are not signed in to ${url}.`, `coffer login ${url}`)
       return session

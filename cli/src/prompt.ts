@@ -65,14 +65,19 @@ export async function confirm(ctx: Context, asked: Asked & { readonly initial?: 
   return answered(ctx, prompts, prompts.confirm({ message, initialValue: initial, output: ctx.terminal.stderr }))
 }
 
+/** `initial` is the answer of the Enter key: the first option, unless it is given. */
 export async function choose<Value extends string>(
   ctx: Context,
-  asked: Asked & { readonly options: readonly { readonly value: Value; readonly label: string }[] },
+  asked: Asked & {
+    readonly options: readonly { readonly value: Value; readonly label: string }[]
+    readonly initial?: Value
+  },
 ): Promise<Value> {
   const prompts = await openPrompts(ctx, asked)
   const answer = prompts.select<string>({
     message: asked.message,
     options: asked.options.map(({ value, label }) => ({ value: value as string, label })),
+    ...(asked.initial !== undefined && { initialValue: asked.initial }),
     output: ctx.terminal.stderr,
   })
   // One of the given options.

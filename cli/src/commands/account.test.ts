@@ -215,7 +215,8 @@ test('init asks on a terminal, and creates what somebody asks for', async () => 
   const { shell } = await signedIn()
   const session = shell.terminal(['init'])
   await session.see('Which project?')
-  session.type('\u001b[A\r')
+  await session.see(/● A new project: coffer-cwd-\w+/)
+  session.type('\r')
   await session.see('Name of the new project')
   session.type('\u0015Bad Name\r')
   await session.see('2 to 48 small letters')
@@ -272,6 +273,40 @@ test('open prints the page of the project, and opens it only if it is one', asyn
   const opened = readFileSync(join(shell.home, 'opened'), 'utf8')
   expect(opened).toContain(`${page.url}/main/api\n`)
   expect(opened).not.toContain('canary')
+})
+
+test('open says that the service has no web interface, or that it cannot be reached', async () => {
+  const { shell } = await signedIn()
+  expect(await shell.coffer(['open'])).toMatchObject({
+    code: 5,
+    out: '',
+    err: `coffer: There is no page at ${url}/main: this release of the service has no web interface.\ntry: ${url}/docs, which describes the API\n`,
+  })
+  expect(await shell.coffer(['open', '--url', 'http://127.0.0.1:1'])).toMatchObject({
+    code: 7,
+    err: 'coffer: http://127.0.0.1:1 cannot be reached (ECONNREFUSED).\ntry: npm start in the folder of Coffer\n',
+  })
+})
+
+test('an empty token is named', async () => {
+  const env = { COFFER_URL: url, COFFER_TOKEN: '' }
+  const { code, err } = await openShell(env).coffer(['whoami'])
+  expect({ code, err }).toEqual({
+    code: 3,
+    err: `coffer: COFFER_TOKEN is set but empty, and you are not signed in to ${url}.\ntry: set COFFER_TOKEN, or coffer login ${url}\n`,
+  })
+})
+
+test.each([
+  ['{"enviroment":"a"}', ': enviroment is not a known field. Did you mean environment?\n'],
+  ['{"run":{"wach":true}}', ': run.wach is not a known field. Did you mean run.watch?\n'],
+  ['{"colour":"red"}', ': colour is not a known field.\n'],
+  ['{', ' is not JSON.\ntry: correct it, or remove it and coffer init\n'],
+])('a project file %s is explained', async (text, message) => {
+  const shell = openShell({ COFFER_URL: url })
+  const file = join(shell.cwd, '.coffer.json')
+  writeFileSync(file, text)
+  expect(await shell.coffer(['whoami'])).toMatchObject({ code: 2, err: `coffer: ${file}${message}` })
 })
 
 test.each([

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here hold references.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openShell, type Shell } from '../../../test/cli.ts'
@@ -113,7 +113,8 @@ describe('a file', () => {
 
   test.each([
     [['import'], 2, 'A file is missing.'],
-    [['import', 'absent.env'], 2, 'absent.env cannot be read (ENOENT).'],
+    [['import', 'absent.env'], 2, 'There is no file absent.env in '],
+    [['import', '/no/such.env'], 2, 'There is no file /no/such.env.'],
     [['import', '.'], 2, '. cannot be read (EISDIR).'],
     [['import', '.env', '--format', 'toml'], 2, '--format must be one of: dotenv, json, yaml, csv, vault, doppler'],
     [['import', '.env', '--mode', 'replace'], 2, '--mode must be one of: create, upsert, skip.'],
@@ -179,19 +180,21 @@ describe('a file', () => {
   test('in a terminal, a folder without a project is set up first', async () => {
     const shell = shellOf({ COFFER_PROJECT: undefined, COFFER_ENVIRONMENT: undefined })
     const absent = shell.terminal(['import', 'absent.env'])
-    await absent.see('absent.env cannot be read')
+    await absent.see('There is no file absent.env in ')
     expect(await absent.ended).toMatchObject({ code: 2 })
-    put(shell, '.env', `ALPHA=${canary}\n`)
-    const session = shell.terminal(['import', '.env'])
+    const cwd = join(shell.cwd, 'api')
+    mkdirSync(cwd)
+    writeFileSync(join(cwd, '.env'), `ALPHA=${canary}\n`)
+    const session = shell.terminal(['import', '.env'], { cwd })
     await session.see('This folder has no project yet.')
-    await session.see('api')
+    await session.see(/● .*api/)
     session.type('\r')
     await session.see('development')
     session.type('\r')
     await session.see('1 added in api/development.')
     expect(await session.ended).toMatchObject({ code: 0 })
     expect(session.screen()).not.toContain(canary)
-    const file = JSON.parse(readFileSync(join(shell.cwd, '.coffer.json'), 'utf8'))
+    const file = JSON.parse(readFileSync(join(cwd, '.coffer.json'), 'utf8'))
     expect(file).toEqual({ url: coffer.service.url, workspace: 'main', project: 'api', environment: 'development' })
     expect(await stored()).toEqual({ ALPHA: canary })
   })

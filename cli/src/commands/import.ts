@@ -151,6 +151,9 @@ function readFile({ cwd }: Context, file: string): string {
     return text
   } catch (error) {
     if (error instanceof CliError) throw error
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
+      throw usageError(path === file ? `There is no file ${file}.` : `There is no file ${file} in ${cwd}.`)
+    }
     throw usageError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`)
   }
 }

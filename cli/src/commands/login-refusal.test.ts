@@ -116,6 +116,23 @@ test('replaces a damaged login file, keeps other logins, and says that a token w
   expect(readdirSync(join(shell.home, '.config/coffer'))).toEqual(['logins.json'])
 })
 
+test('says that the folder uses another service', async () => {
+  const shell = openShell()
+  const file = join(shell.cwd, '.coffer.json')
+  writeFileSync(file, '{"url":"http://other.example.com/"}')
+  const screen = await signIn(shell)
+  expect(screen).toContain(`${file} names another service, http://other.example.com: commands here use that one.`)
+  expect(screen).toContain(`try: coffer init --force --url ${url} -w main`)
+})
+
+test.each([[[]], [['--no-browser']]])('says that the service has no page for the login, with %j', async (flags) => {
+  const session = openShell().terminal(['login', url, ...flags])
+  await session.see('This service has no page for the login; it goes on here.')
+  await session.see('Email address')
+  session.type('\u0003')
+  expect(await session.ended).toMatchObject({ code: 130 })
+})
+
 test('a session in a keychain that has gone is explained', async () => {
   const shell = openShell()
   await signIn(shell)
@@ -181,6 +198,7 @@ test('asks at the terminal if no browser can be opened', async () => {
   chmodSync(join(bin, 'xdg-open'), 0o755)
   for (const env of [{}, { DISPLAY: ':9', PATH: `${bin}:${process.env.PATH}` }]) {
     const session = shell.terminal(['login', paged.service.url], { env })
+    await session.see('No browser can be opened; the login goes on here.')
     await session.see('Email address')
     session.type('\u0003')
     expect(await session.ended).toMatchObject({ code: 130 })

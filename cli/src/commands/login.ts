@@ -5,7 +5,7 @@ import type { Context } from '../context.ts'
 import { CliError, usageError } from '../error.ts'
 import { visible } from '../output/table.ts'
 import { offerFirstProject } from '../place/first-project.ts'
-import { readSettings } from '../place/place.ts'
+import { readSettings, requireSetting } from '../place/place.ts'
 import { chooseWorkspace } from '../place/workspace-choice.ts'
 import { keepLogin, type Store } from '../session/keep.ts'
 import { hasKeychain } from '../session/keychain.ts'
@@ -112,6 +112,21 @@ async function sayNext(ctx: Context, api: Api, url: string, workspace: Workspace
   if (ctx.env.COFFER_TOKEN || ctx.env.COFFER_TOKEN_FILE) {
     ctx.out.warn('COFFER_TOKEN is set: commands use it instead of this login.')
   }
+  warnOfOther(ctx, url, workspace)
   if (!workspace) ctx.out.note('You are in no workspace yet: ask an admin for an invite.')
   else await offerFirstProject(ctx, api, url, workspace)
+}
+
+/** A folder or a variable may lead commands to another service than this one. */
+function warnOfOther(ctx: Context, url: string, workspace: Workspace | undefined): void {
+  const settings = readSettings({ ...ctx, flags: { ...ctx.flags, url: undefined } })
+  const used = requireSetting(settings, 'url')
+  if (used === url) return
+  const from = settings.find('url')?.from ?? ''
+  const hint =
+    from === settings.file?.path
+      ? `coffer init --force --url ${url}${workspace ? ` -w ${workspace.slug}` : ''}`
+      : `unset ${from}`
+  ctx.out.warn(visible(`${from} names another service, ${used}: commands here use that one.`))
+  ctx.out.warn(visible(`try: ${hint}`))
 }

@@ -1,8 +1,9 @@
+import { ConnectionError } from '@coffer/sdk'
 import { defineCommand } from '../command.ts'
 import type { Context } from '../context.ts'
 import { CliError } from '../error.ts'
 import { readSettings, requireSetting } from '../place/place.ts'
-import { hasPage, openPage } from '../session/browser.ts'
+import { openPage, requestPage } from '../session/browser.ts'
 
 export const open = defineCommand({
   usage: '',
@@ -15,8 +16,17 @@ known. Prints the address where no browser can be opened.`,
     const page = pageOf(ctx)
     if (ctx.flags.json) return ctx.out.show({ url: page }, () => ({ columns: [], rows: [] }))
     if (flags.print) return ctx.out.line(page)
-    if (!(await hasPage(page))) {
-      throw new CliError('notFound', `There is no page at ${page}.`, 'coffer open --print')
+    const url = requireSetting(readSettings(ctx), 'url')
+    const isPage = await requestPage(page).catch((error: NodeJS.ErrnoException) => {
+      const code = error.code ?? 'UNKNOWN'
+      throw new ConnectionError(`${url} cannot be reached (${code}).`, code)
+    })
+    if (!isPage) {
+      throw new CliError(
+        'notFound',
+        `There is no page at ${page}: this release of the service has no web interface.`,
+        `${url}/docs, which describes the API`,
+      )
     }
     if (await openPage(ctx.env, page)) return ctx.out.note(`A browser opens ${page}`)
     ctx.out.note('No browser can be opened here. The address is:')

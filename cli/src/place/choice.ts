@@ -26,6 +26,8 @@ export async function chooseProject(
     return create(wanted)
   }
   const hint = '--project SLUG'
+  const own = slugOf(ctx.cwd)
+  const isThere = projects.some(({ slug }) => slug === own)
   const options = projects.map(({ slug, name }) => ({ value: slug, label: visible(labelOf(name, slug)) }))
   const chosen =
     options.length === 0
@@ -33,13 +35,15 @@ export async function chooseProject(
       : await choose<string>(ctx, {
           message: 'Which project?',
           hint,
-          options: [...options, { value: another, label: 'A new project' }],
+          options: [...options, { value: another, label: own && !isThere ? `A new project: ${own}` : 'A new project' }],
+          // The Enter key must not put secrets into the project of somebody else.
+          initial: own && isThere ? own : another,
         })
   if (chosen !== another) return chosen
   const slug = await askText(ctx, {
     message: 'Name of the new project',
     hint,
-    initial: slugOf(ctx.cwd) ?? '',
+    initial: isThere ? '' : (own ?? ''),
     check: (text) =>
       /^[a-z0-9-]{2,48}$/.test(text) ? undefined : 'A name has 2 to 48 small letters, digits and dashes.',
   })

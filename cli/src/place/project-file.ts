@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { CliError } from '../error.ts'
+import { closestOf } from '../flag.ts'
 
 export const projectFileName = '.coffer.json'
 
@@ -55,7 +56,7 @@ function readProjectFile(path: string): ProjectFile {
   try {
     content = JSON.parse(text)
   } catch {
-    throw new CliError('usage', `${path} is not JSON.`)
+    throw new CliError('usage', `${path} is not JSON.`, 'correct it, or remove it and coffer init')
   }
   check(path, content, '', file)
   // Checked against the shape above.
@@ -97,7 +98,11 @@ function check(path: string, value: unknown, field: string, shape: Shape): void 
     for (const [name, inner] of Object.entries(Object(value))) {
       const inside = field === '' ? name : `${field}.${name}`
       const known = Object.hasOwn(shape, name) ? shape[name] : undefined
-      if (!known) throw new CliError('usage', `${path}: ${inside} is not a known field.`)
+      if (!known) {
+        const close = closestOf(name, Object.keys(shape))
+        const meant = close ? ` Did you mean ${inside.slice(0, -name.length)}${close}?` : ''
+        throw new CliError('usage', `${path}: ${inside} is not a known field.${meant}`)
+      }
       check(path, inner, inside, known)
     }
   }

@@ -6,24 +6,22 @@ const checkMs = 5_000
 /** An opener that still runs after this time shows the page itself. */
 const startMs = 2_000
 
-/** One request: an address that a person cannot use is not worth opening. */
-export async function hasPage(url: string): Promise<boolean> {
+/** One request: an address that a person cannot use is not worth opening. Throws if nothing answers. */
+export async function requestPage(url: string): Promise<boolean> {
   if (!isWebAddress(url)) return false
-  try {
-    const signal = AbortSignal.timeout(checkMs)
-    const { status, header } = await nodeTransport({
-      method: 'GET',
-      url,
-      headers: { accept: 'text/html' },
-      body: undefined,
-      maxBytes: 4_000_000,
-      signal,
-    })
-    return status === 200 && header('content-type')?.startsWith('text/html') === true
-  } catch {
-    return false
-  }
+  const signal = AbortSignal.timeout(checkMs)
+  const { status, header } = await nodeTransport({
+    method: 'GET',
+    url,
+    headers: { accept: 'text/html' },
+    body: undefined,
+    maxBytes: 4_000_000,
+    signal,
+  })
+  return status === 200 && header('content-type')?.startsWith('text/html') === true
 }
+
+export const hasPage = (url: string): Promise<boolean> => requestPage(url).catch(() => false)
 
 /** The service chooses the address; a file or an option of the opener must not be one. */
 const isWebAddress = (url: string): boolean => URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)

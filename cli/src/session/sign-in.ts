@@ -14,9 +14,13 @@ export async function signIn(ctx: Context, connect: Connect, state: AuthState, w
   const { email, noBrowser } = wanted
   if (!state.needsSetup && email === undefined) {
     const code = await createDeviceCode(connect(null))
-    if ((await hasPage(code.verificationUri)) && (await showCode(ctx, code, noBrowser))) {
-      return waitInBrowser(ctx, connect(null), code)
-    }
+    const isPage = await hasPage(code.verificationUri)
+    if (isPage && (await showCode(ctx, code, noBrowser))) return waitInBrowser(ctx, connect(null), code)
+    ctx.out.note(
+      isPage
+        ? 'No browser can be opened; the login goes on here.'
+        : 'This service has no page for the login; it goes on here.',
+    )
   }
   return signInHere(ctx, connect, state, email)
 }
