@@ -1,7 +1,7 @@
 /** Finds the command, runs it, and turns its outcome into an exit code and a sentence. */
 import { statSync, writeSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { ApiError, CofferError } from '@coffer/sdk'
+import { CofferError } from '@coffer/sdk'
 import type { Command, CommandEntry } from './command.ts'
 import { commandTable } from './commands/table.ts'
 import type { Context } from './context.ts'
@@ -80,9 +80,9 @@ async function runCommand(
   try {
     return (await command.run(ctx, { flags: flags as never, args, rest })) ?? exitCodes.ok
   } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 401) throw error
-    const { explainRefusal } = await import('./session/refusal.ts')
-    throw explainRefusal(ctx, error)
+    if (!(error instanceof CofferError)) throw error
+    const { explain } = await import('./explain.ts')
+    throw explain(ctx, name, error)
   }
 }
 

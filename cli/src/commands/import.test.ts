@@ -199,6 +199,21 @@ describe('a file', () => {
     expect(await stored()).toEqual({ ALPHA: canary })
   })
 
+  test('names references that lead nowhere, and the file with a line that is none', async () => {
+    const shell = shellOf()
+    writeFileSync(join(shell.cwd, '.env'), 'URL=http://${NOWHERE}/\nPLAIN=$${HOME}\n')
+    const { code, err } = await shell.coffer(['import', '.env'])
+    expect(code).toBe(0)
+    expect(err).toContain('URL: refers to NOWHERE, which cannot be resolved.\ntry: set what is missing')
+    expect(err).not.toContain('PLAIN')
+    writeFileSync(join(shell.cwd, '.env'), 'A=1\n???\n')
+    const refused = await shell.coffer(['import', '.env', '--format', 'dotenv'])
+    expect(refused).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^coffer: \.env: line 2.*\ntry: check the line/),
+    })
+  })
+
   test('without a project it says what is missing, and reads nothing', async () => {
     const outcome = await shellOf({ COFFER_PROJECT: undefined }).coffer(['import', '.env'])
     expect(outcome).toMatchObject({

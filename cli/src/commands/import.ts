@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { RevisionResults, WriteResults } from '@coffer/sdk'
+import { ApiError, type RevisionResults, type WriteResults } from '@coffer/sdk'
 import { defineCommand } from '../command.ts'
 import type { Context } from '../context.ts'
 import { CliError, usageError } from '../error.ts'
@@ -10,6 +10,7 @@ import { type FileFormat, importFormats, recognise } from '../import/recognise.t
 import { visible } from '../output/table.ts'
 import { readSettings, requirePlace } from '../place/place.ts'
 import { explainMissing, openProject, type Project, requireEnvironmentName } from '../secret/project.ts'
+import { warnUnresolved } from '../secret/value.ts'
 import { readStdin } from '../stdin.ts'
 
 /** Limits of one request to the service, which is one transaction. */
@@ -86,11 +87,31 @@ Examples:
     // Most likely a command before the pipe has failed.
     if (results.results.length === 0) throw nothingToImport()
     show(ctx, `${project.path.prj}/${environment}`, results, isDryRun)
+    if (!isDryRun && source.kind === 'file' && source.content.includes('${')) {
+      await warnOfReferences(ctx, project, environment, results)
+    }
     if (file !== undefined && file !== '-' && !isDryRun) {
       ctx.out.note(`${visible(file)} still holds the secrets in the clear: delete it when you no longer need it.`)
     }
   },
 })
+
+/** One value with a reference that leads nowhere keeps `coffer run` from starting anything. */
+async function warnOfReferences(
+  ctx: Context,
+  { api, path }: Project,
+  environment: string,
+  { results }: RevisionResults | WriteResults,
+): Promise<void> {
+  const written = new Set(results.filter(({ status }) => status in words).map(({ key }) => key))
+  const query = { environmentId: environment, resolve: true, view: 'full' } as const
+  const secrets = await api.secret.list(path, query, { timeoutMs })
+  const isWarned = warnUnresolved(
+    ctx,
+    secrets.filter(({ name }) => written.has(name)),
+  )
+  if (isWarned) ctx.out.warn('try: set what is missing, or write $${ in the file for a plain ${')
+}
 
 function isWithoutProject(ctx: Context): boolean {
   const { file, find } = readSettings(ctx)
@@ -108,7 +129,7 @@ async function setUpFolder(ctx: Context): Promise<void> {
 }
 
 type Source =
-  | { readonly kind: 'file'; readonly format: FileFormat; readonly content: string }
+  | { readonly kind: 'file'; readonly format: FileFormat; readonly content: string; readonly file: string }
   | { readonly kind: 'secrets'; readonly secrets: readonly NamedSecret[] }
 
 type Flags = { readonly format: string | undefined; readonly path: string | undefined }
@@ -122,7 +143,7 @@ async function readSource(ctx: Context, file: string | undefined, { format, path
   const recognised = recognise(content, file === '-' ? undefined : file, format)
   if (recognised.kind === 'file') {
     if (format === undefined) ctx.out.note(`Format: ${recognised.format}.`)
-    return { ...recognised, content }
+    return { ...recognised, content, file: file === '-' ? 'stdin' : file }
   }
   if (format === undefined) ctx.out.note(`Format: export of ${recognised.name}.`)
   return nameFound(ctx, recognised.found, false)
@@ -181,14 +202,19 @@ async function write(
     const { format, content } = source
     return await api.secret.import(path, { environmentId: environment, format, content, ...options }, { timeoutMs })
   } catch (error) {
-    throw explained(error, options)
+    throw explained(error, options, source)
   } finally {
     progress.end()
   }
 }
 
-/** Adds what to do about keys that exist. */
-function explained(error: unknown, { mode }: Options): unknown {
+/** Adds what to do about keys that exist, and names the file instead of the field of the API. */
+function explained(error: unknown, { mode }: Options, source: Source): unknown {
+  if (source.kind === 'file' && error instanceof ApiError && error.message.startsWith('content: ')) {
+    const problem = error.message.replace('content: ', '')
+    const hint = 'check the line, or name the format: --format dotenv|json|yaml|csv'
+    return new CliError('failure', `${visible(source.file)}: ${problem}`, hint, error)
+  }
   const isConflict = error instanceof Error && 'status' in error && error.status === 409
   return isConflict && mode === 'create'
     ? new CliError('conflict', error.message, '--mode upsert to change them, or --mode skip to leave them')

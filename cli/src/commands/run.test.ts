@@ -154,7 +154,7 @@ test.each([
   },
   { name: 'odd', message: 'my-key cannot be the name of a variable' },
   { name: 'nul', message: 'The value of NUL contains a NUL' },
-  { name: 'broken', message: 'BROKEN' },
+  { name: 'broken', message: 'BROKEN: refers to ABSENT.*\\ntry: coffer secrets set ABSENT, or --on-unresolved keep' },
   { name: 'large', message: 'too large for this system: the variables take 3\\d{3} KiB' },
   {
     name: 'absent',

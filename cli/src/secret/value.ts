@@ -24,10 +24,14 @@ export function printable({ terminal }: Context, value: string): string {
     .join('\n')
 }
 
-/** References that could not be resolved, of each secret. */
-export function warnUnresolved({ out }: Context, secrets: readonly Pick<Secret, 'name' | 'values'>[]): void {
+/** References that could not be resolved, of each secret. True if there are any. */
+export function warnUnresolved({ out }: Context, secrets: readonly Pick<Secret, 'name' | 'values'>[]): boolean {
+  let isWarned = false
   for (const { name, values } of secrets) {
     const left = [...new Set(values.flatMap(({ unresolved = [] }) => unresolved))]
-    if (left.length > 0) out.warn(`${name}: refers to ${visible(left.join(', '))}, which cannot be resolved.`)
+    if (left.length === 0) continue
+    isWarned = true
+    out.warn(`${name}: refers to ${visible(left.join(', '))}, which cannot be resolved.`)
   }
+  return isWarned
 }

@@ -104,8 +104,16 @@ describe('list', () => {
       code: 5,
       err: 'There is no environment nowhere in the project api, or this credential does not reach it.\ntry: one of: development, staging, production',
     },
-    { args: ['-p', 'nowhere'], code: 5, err: 'There is no project nowhere in the workspace main that you may see.' },
-    { args: ['-w', 'nowhere'], code: 5, err: 'There is no project api in the workspace nowhere that you may see.' },
+    {
+      args: ['-p', 'nowhere'],
+      code: 5,
+      err: 'There is no project nowhere in the workspace main that you may see.\ntry: coffer status',
+    },
+    {
+      args: ['-w', 'nowhere'],
+      code: 5,
+      err: 'There is no project api in the workspace nowhere that you may see.\ntry: coffer status',
+    },
     { args: ['-e', 'staging', '--all-environments'], code: 2, err: 'Give --environment or --all-environments.' },
     { args: ['-e', 'staging,'], code: 2, err: '--environment must be a list such as a,b.' },
   ])('refuses $args', async ({ args, code, err }) => {

@@ -67,6 +67,7 @@ async function collectValues(
   files: readonly string[],
   isStdin: boolean,
 ): Promise<Map<string, string>> {
+  refuseSeparated(args)
   const given = args.map(splitPair)
   const fromFiles = files.map(splitPair)
   const names = [...given, ...fromFiles].map(({ key }) => key)
@@ -84,6 +85,14 @@ async function collectValues(
     values.set(key, readValue(ctx, text))
   }
   return values
+}
+
+/** `PORT 5000` would ask for the values of two secrets. Never quotes the second: it is a value. */
+function refuseSeparated(args: readonly string[]): void {
+  const index = args.findIndex((argument, at) => at > 0 && /^\d[^=]*$/.test(argument) && !args[at - 1]?.includes('='))
+  if (index < 0) return
+  const key = requireName(args[index - 1] ?? '')
+  throw usageError(`The value of ${key} follows after =, without a space.`, `coffer secrets set ${key}=VALUE`)
 }
 
 type Pair = { readonly key: string; readonly text: string | undefined }

@@ -186,7 +186,12 @@ describe('set', () => {
       code: 5,
       err: 'There is no environment nowhere in the project api, or this credential does not reach it.\ntry: one of: development, staging, production',
     },
-    { args: ['A=', '-e', ''], code: 2, err: '--environment must be a list such as a,b.' },
+    {
+      args: ['PORT', '50017'],
+      code: 2,
+      err: 'The value of PORT follows after =, without a space.\ntry: coffer secrets set PORT=VALUE',
+    },
+    { args: ['A=', '-e', ''], code: 2, err: '--environment is empty.' },
   ])('refuses $args', async ({ args, code, err }) => {
     expect(await shellOf().coffer(['secrets', 'set', ...args])).toMatchObject({
       code,
