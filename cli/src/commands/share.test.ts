@@ -45,6 +45,21 @@ test('prints the link alone; the key in it never reaches the service; a stranger
   expect(listed.out).toContain(`${id}\tAPI_KEY, DATABASE_URL\tend-to-end\texhausted\t1/1\t`)
 })
 
+test('personal values behind a reference are not shared', async () => {
+  const { service, session, environmentId } = coffer
+  const path = `/v1/workspace/main/project/api/environment/${environmentId}`
+  await service.call('PUT', path, { token: session, body: { hasPersonalOverrides: true } })
+  const shell = shellOf()
+  const set = ['secrets', 'set', 'REFERRED=shared', `REFERS=${'$'}{MIDDLE}`, `MIDDLE=<${'$'}{REFERRED}>`, '-q']
+  expect(await shell.coffer(set)).toMatchObject({ code: 0 })
+  expect(await shell.coffer(['share', 'REFERS'])).toMatchObject({ code: 0 })
+  expect(await shell.coffer(['secrets', 'set', '--personal', 'REFERRED=mine', '-q'])).toMatchObject({ code: 0 })
+  const { code, out, err } = await shell.coffer(['share', 'REFERS'])
+  expect({ code, out }).toEqual({ code: 1, out: '' })
+  expect(err).toContain('REFERS has references that may lead to personal values of yours')
+  expect(await shell.coffer(['share', 'REFERS', '--server-side'])).toMatchObject({ code: 0 })
+})
+
 test('text from stdin comes out byte for byte', async () => {
   const text = '-----BEGIN KEY-----\n\ta\u001b[31m\u00e9\n-----END KEY-----\n'
   const made = await shellOf().coffer(['share', '-', '--views', '2', '--expires', '10m', '--json', '-q'], {

@@ -5,6 +5,7 @@ import type { Context } from '../context.ts'
 import { CliError, usageError } from '../error.ts'
 import { explainMissing, type Project } from '../secret/project.ts'
 import { warnUnresolved } from '../secret/value.ts'
+import { leadsToPersonal } from './personal.ts'
 
 type Wanted = {
   /** Text from stdin, or keys of an environment. */
@@ -48,7 +49,16 @@ const findSecrets = async (project: Project, wanted: Keys) =>
 /** A reference that cannot be resolved is often meant for another program, such as a shell, and stays as it is. */
 async function readSecrets(ctx: Context, project: Project, wanted: Keys) {
   const found = await readRows(project, wanted, { resolve: true, onUnresolved: 'keep' })
-  for (const { name, row } of found) warnUnresolved(ctx, [{ name, values: [row] }])
+  for (const { name, row } of found) {
+    if (await leadsToPersonal(project, { environment: wanted.environment, key: name })) {
+      throw new CliError(
+        'failure',
+        `${name} has references that may lead to personal values of yours, which are not shared.`,
+        '--server-side, which leaves personal values out',
+      )
+    }
+    warnUnresolved(ctx, [{ name, values: [row] }])
+  }
   return found.map(({ name, row }) => ({ name, value: row.value ?? '' }))
 }
 
