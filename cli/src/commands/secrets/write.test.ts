@@ -191,7 +191,8 @@ describe('set', () => {
       code: 2,
       err: 'The value of PORT follows after =, without a space.\ntry: coffer secrets set PORT=VALUE',
     },
-    { args: ['A=', '-e', ''], code: 2, err: '--environment is empty.' },
+    { args: ['A=', '-e', ''], code: 2, err: '--environment is empty.\ntry: --environment=NAME' },
+    { args: ['A=', '-e', 'development,'], code: 2, err: '--environment must be a list such as a,b.' },
   ])('refuses $args', async ({ args, code, err }) => {
     expect(await shellOf().coffer(['secrets', 'set', ...args])).toMatchObject({
       code,
