@@ -12,6 +12,7 @@ import type { MasterKeySource } from './master-key/master-key.ts'
 import type { AwsCredentials } from './master-key/wrapping.ts'
 import { type AllowList, parseAllowList } from './outbound.ts'
 import { clientVariables, settings } from './setting.ts'
+import { closestSetting } from './setting-hint.ts'
 
 export type Config = {
   readonly host: string
@@ -130,7 +131,10 @@ function refuseUnknown(env: Environment): void {
   const known = new Set(settings.map(({ name }) => name))
   const isUnknown = (name: string) => name.startsWith('COFFER_') && !known.has(name) && !clientVariables.has(name)
   const unknown = Object.keys(env).find(isUnknown)
-  if (unknown) throw new ConfigError(`${unknown} is not a known setting: see --help for the list.`)
+  if (unknown === undefined) return
+  const close = closestSetting(unknown)
+  const meant = close ? ` (did you mean ${close}?)` : ''
+  throw new ConfigError(`${unknown} is not a known setting${meant}: see --help for the list.`)
 }
 
 function readMasterKey(text: (name: string) => string | undefined, dataDir: string): MasterKeySource {

@@ -110,7 +110,15 @@ describe('startup is refused', () => {
   // Settings are read before a store is opened.
   if (engine === 'sqlite') {
     test.each([
-      [{ COFFER_PROT: '8080' }, 'COFFER_PROT is not a known setting: see --help for the list.'],
+      [
+        { COFFER_PROT: '8080' },
+        'COFFER_PROT is not a known setting (did you mean COFFER_PORT?): see --help for the list.',
+      ],
+      [
+        { COFFER_DATA: 'x' },
+        'COFFER_DATA is not a known setting (did you mean COFFER_DATA_DIR?): see --help for the list.',
+      ],
+      [{ COFFER_COLOUR: 'red' }, 'COFFER_COLOUR is not a known setting: see --help for the list.'],
       [{ COFFER_PORT: '80800' }, 'COFFER_PORT must be a port number from 0 to 65535.'],
       [{ COFFER_PORT: 'http' }, 'COFFER_PORT must be a port number from 0 to 65535.'],
       [{ COFFER_SIGNUP: 'maybe' }, 'COFFER_SIGNUP must be one of: invite, open.'],
@@ -137,9 +145,8 @@ describe('startup is refused', () => {
     test('with a wrong setting in the settings file', async () => {
       const file = join(database.dataDir, 'coffer.env')
       await writeFile(file, 'COFFER_PORT=8080\nCOFFER_HOTS=127.0.0.1\n')
-      await expectRefusal({ COFFER_CONFIG: file }, 'COFFER_HOTS is not a known setting: see --help for the list.', {
-        run: runApart,
-      })
+      const sentence = 'COFFER_HOTS is not a known setting (did you mean COFFER_HOST?): see --help for the list.'
+      await expectRefusal({ COFFER_CONFIG: file }, sentence, { run: runApart })
     })
   }
 
