@@ -150,10 +150,12 @@ test('every curl example of docs/access.md succeeds, in the order of the page', 
 })
 
 test('every curl example of docs/session.md succeeds, in the order of the page', async () => {
-  const { session } = await registerOwner(service)
+  const { email, session } = await registerOwner(service)
   const { environments } = await createProject(service, session, 'api')
   const development = environments.find(({ name }) => name === 'development')?.id ?? ''
-  const count = await runPage('session.md', folder, { COFFER: service.url, SESSION: session, DEVELOPMENT: development })
+  const account = { EMAIL: email, PASSWORD: password }
+  const variables = { COFFER: service.url, ...account, SESSION: session, DEVELOPMENT: development }
+  const count = await runPage('session.md', folder, variables)
   expect(count).toBeGreaterThanOrEqual(10)
 })
 
