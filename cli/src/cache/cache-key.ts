@@ -17,6 +17,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Environment, isSet } from '../environment.ts'
+import { deleteKeychain, readKeychain, writeKeychain } from '../session/keychain.ts'
 import { configFolder, makeFolder, readLogins } from '../session/login-file.ts'
 
 export type CacheKey = {
@@ -56,7 +57,6 @@ function keyOfToken(token: string): CacheKey {
 const keychainName = 'offline cache'
 
 async function keyOfKeychain(mayCreate: boolean): Promise<Uint8Array | undefined> {
-  const { readKeychain, writeKeychain } = await import('../session/keychain.ts')
   const kept = Buffer.from((await readKeychain(keychainName)) ?? '', 'base64')
   if (kept.length === keyBytes) return kept
   if (!mayCreate) return undefined
@@ -68,7 +68,7 @@ async function keyOfKeychain(mayCreate: boolean): Promise<Uint8Array | undefined
 export async function forgetCacheKey(env: Environment): Promise<void> {
   const path = cacheKeyFile(env)
   if (path && existsSync(path)) rmSync(path, { force: true })
-  await (await import('../session/keychain.ts')).deleteKeychain(keychainName)
+  await deleteKeychain(keychainName)
 }
 
 export function cacheKeyFile(env: Environment): string | undefined {

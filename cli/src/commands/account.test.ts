@@ -153,7 +153,7 @@ test('status shows where each setting comes from, as whom, and works without the
     ['session', expect.stringMatching(/^valid until 20/), ''],
     ['.coffer.json', file, ''],
     ['offline cache', 'none: coffer run makes it', ''],
-    ['unsaved', 'nothing', ''],
+    ['unsaved edits', 'none', ''],
     [''],
   ])
   expect(out).not.toContain(session)

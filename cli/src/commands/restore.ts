@@ -75,7 +75,9 @@ async function restoreVersion(
     return ctx.out.note('Nothing was changed.')
   }
   if (!isAgreed) {
-    await agree(ctx, `Replace version ${newest.version} of ${key} in ${environment} with version ${version}?`)
+    const what = newest.deleted ? `Bring back version ${version}` : `Replace version ${newest.version}`
+    const how = newest.deleted ? '' : ` with version ${version}`
+    await agree(ctx, `${what} of ${key} in ${environment}${how}?`)
     const [now] = await project.api.secret.listVersions(path, { ...query, limit: 1 })
     if (now?.version !== newest.version) throw changedMeanwhile(`${key} in ${environment}`)
   }

@@ -42,11 +42,11 @@ each of them comes from, and as whom. A flag wins over a variable, a variable ov
           return [name === 'url' ? 'service' : name, value, from]
         }),
         ['signed in as', found.user || person.me?.name || 'nobody', source?.from ?? ''],
-        ['session', person.state, ''],
+        [source === undefined || source.kind === 'login' ? 'session' : 'token', person.state, ''],
         ['.coffer.json', found.file ?? 'none', ''],
         ['offline cache', cache, ''],
         // Commands write at once or not at all; an interrupted `secrets edit` removes its file.
-        ['unsaved', 'nothing', ''],
+        ['unsaved edits', 'none', ''],
       ],
     }))
   },

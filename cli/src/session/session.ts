@@ -1,12 +1,12 @@
 /** The session that `coffer login` has left for a service. */
 import type { Environment } from '../environment.ts'
 import { CliError } from '../error.ts'
+import { readKeychain } from './keychain.ts'
 import { readLogins } from './login-file.ts'
 
 export async function findSession(env: Environment, url: string): Promise<string | undefined> {
   const login = readLogins(env).byUrl[url]
   if (login?.store !== 'keychain') return login?.session
-  const { readKeychain } = await import('./keychain.ts')
   const session = await readKeychain(url)
   if (session === undefined) {
     throw new CliError(

@@ -38,7 +38,7 @@ Examples:
     if (isAll && flags.personal) throw usageError('Give --personal or --all-environments.')
     const environments = isAll ? [] : requireEnvironmentNames(ctx)
     const project = openProject(ctx)
-    if (isAll) await requireAll(project, keys)
+    if (isAll || !flags.yes) await requireAll(project, keys, environments)
     const place = isAll ? 'every environment' : environments.join(', ')
     const what = flags.personal ? 'your own value of ' : ''
     const question = `Delete ${what}${keys.join(', ')} in ${place} of ${project.path.prj}?`
@@ -59,14 +59,15 @@ Examples:
   },
 })
 
-/** The trash takes one secret at a time: a wrong name must be found before the first is gone. */
-async function requireAll(project: Project, keys: readonly string[]): Promise<void> {
-  const list = await explainMissing(project, { environments: [] }, () =>
-    project.api.secret.list(project.path, { view: 'keys' }),
+/** Before the question, and before the first is gone: the trash takes one secret at a time. */
+async function requireAll(project: Project, keys: readonly string[], environments: readonly string[]): Promise<void> {
+  const isAll = environments.length === 0
+  const list = await explainMissing(project, { environments }, () =>
+    project.api.secret.list(project.path, { view: 'keys', ...(!isAll && { environmentId: [...environments] }) }),
   )
   const present = new Set(list.map(({ name }) => name))
   const missing = keys.filter((key) => !present.has(key))
-  if (missing.length > 0) throw missingSecrets(missing, [])
+  if (missing.length > 0) throw missingSecrets(missing, environments)
 }
 
 async function trash(ctx: Context, project: Project, keys: readonly string[]): Promise<void> {

@@ -238,6 +238,15 @@ describe('delete', () => {
       err: '',
     })
     expect(await revisionOf()).toMatchObject({ message: 'gone' })
+    const back = await shell.coffer(['restore', 'D1@1'])
+    expect(back.err).toContain('Bring back version 1 of D1 in development?')
+  })
+
+  test('looks for the secrets before it asks', async () => {
+    expect(await shellOf().coffer(['secrets', 'delete', 'D3', 'ABSENT'])).toMatchObject({
+      code: 5,
+      err: 'coffer: There is no secret ABSENT in development.\ntry: coffer secrets list\n',
+    })
   })
 
   test('asks on a terminal, and needs --yes without one', async () => {
