@@ -333,3 +333,11 @@ describe('files', () => {
     expect((await shell.coffer(['export', '-e', 'broken', '--on-unresolved', 'empty'])).out).toBe(`B='!'\n`)
   })
 })
+
+test.each(['dotenv', 'json', 'yaml', 'csv', 'k8s', 'fish'])('says that %s has no secrets in it', async (format) => {
+  const shell = openShell(running.env)
+  expect(await shell.coffer(['export', '-e', 'staging', '-f', format])).toMatchObject({
+    code: 0,
+    err: 'main/api/staging has no secrets. try: coffer secrets set KEY -p api -e staging\n',
+  })
+})

@@ -9,7 +9,7 @@ import { writePrivateFile } from '../export/file.ts'
 import { fishScript } from '../export/fish.ts'
 import { environmentFile, maskCommands } from '../export/github.ts'
 import { dotenvReport, gitlabLimits } from '../export/gitlab.ts'
-import { explainMissing, openProject, requireEnvironmentName } from '../secret/project.ts'
+import { explainMissing, openProject, requireEnvironmentName, withoutSecrets } from '../secret/project.ts'
 
 const serviceFormats = ['dotenv', 'shell', 'json', 'yaml', 'csv', 'docker', 'k8s', 'tfvars'] as const
 type ServiceFormat = (typeof serviceFormats)[number]
@@ -77,6 +77,7 @@ Examples:
     const answer = await explainMissing(project, { environments: [environmentId] }, () =>
       project.api.secret.export(project.path, query),
     )
+    if (isEmpty(answer)) ctx.out.note(withoutSecrets(project.path.ws, project.path.prj, environmentId))
     if (target !== undefined) return exportToGithub(ctx, entriesOf(answer), target)
     const text = isOfService(format) ? textOf(answer) : ownText(ctx, format, entriesOf(answer))
     if (flags.output === undefined || flags.output === '-') return ctx.out.raw(text)
@@ -95,6 +96,12 @@ type Answer = Readonly<Record<string, string>> | string
 
 const textOf = (answer: Answer): string =>
   typeof answer === 'string' ? answer : `${JSON.stringify(answer, undefined, 2)}\n`
+
+/** CSV has a header, and a Secret of Kubernetes more than that. */
+const isEmpty = (answer: Answer): boolean =>
+  typeof answer === 'string'
+    ? ['', '{}\n', 'key,value\r\n'].includes(answer) || answer.endsWith('\ndata: {}\n')
+    : Object.keys(answer).length === 0
 
 /** Sorted by name, as the service sorts. */
 const entriesOf = (answer: Answer): Entry[] => Object.entries(Object(answer))

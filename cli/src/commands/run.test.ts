@@ -62,6 +62,24 @@ async function environmentOf(shell: Shell, flags: readonly string[], env: Record
   return JSON.parse(out)
 }
 
+test('says that an environment has no secrets', async () => {
+  const shell = open()
+  const args = ['run', '-e', 'staging', '--', 'true']
+  expect(await shell.coffer(args)).toMatchObject({
+    code: 0,
+    err: 'coffer: main/api/staging has no secrets. try: coffer secrets set KEY -p api -e staging\n',
+  })
+  expect(await shell.coffer(['run', '-q', ...args.slice(1)])).toMatchObject({ code: 0, err: '' })
+})
+
+test('names the projects if there is no such one', async () => {
+  const { code, err } = await open({ COFFER_TOKEN: running.session }).coffer(['run', '-p', 'absent', '--', 'true'])
+  expect({ code, err }).toEqual({
+    code: 125,
+    err: 'coffer: There is no project absent in the workspace main that you may see.\ntry: one of: api, shared\n',
+  })
+})
+
 describe('the environment of the command', () => {
   test('holds the variables of the shell and the secrets, without the credential', async () => {
     const shell = open({ HOST: 'shell', OTHER: 'kept', COFFER_TOKEN_NOTE: 'x', COFFER_ID_TOKEN_FILE: 'x' })

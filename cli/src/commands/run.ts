@@ -1,4 +1,5 @@
 import { defineCommand } from '../command.ts'
+import type { Context } from '../context.ts'
 import { isSet } from '../environment.ts'
 import { CliError, exitCodes, usageError } from '../error.ts'
 import { readSettings } from '../place/place.ts'
@@ -7,9 +8,10 @@ import { environmentOptionsOf, readOptionsOf, runFlags, splitNames, timesOf } fr
 import { openSource } from '../run/read-source.ts'
 import { maskInGithub, openRedactor } from '../run/redact/open.ts'
 import { raiseSignal } from '../run/signals.ts'
-import { listSources, mergeSources } from '../run/source.ts'
+import { listSources, mergeSources, type Source } from '../run/source.ts'
 import { isStartError, supervise } from '../run/supervise.ts'
 import { watchSources } from '../run/watch.ts'
+import { withoutSecrets } from '../secret/project.ts'
 
 const details = `
 The command starts without a shell, with the secrets as environment variables. Secrets take precedence over variables of
@@ -55,6 +57,9 @@ export const run = defineCommand({
 
     const opened = await Promise.all(listSources(ctx).map((source) => openSource(ctx, source, read)))
     const watched = opened.map((one) => ({ opened: one, source: one.source, values: one.snapshot.values }))
+    for (const { source, snapshot } of opened) {
+      if (Object.keys(snapshot.values).length === 0) sayEmpty(ctx, source)
+    }
     const environmentNow = () => buildEnvironment(ctx.env, mergeSources(watched), environmentOptions)
     const environment = environmentNow()
     for (const remark of environment.remarks) ctx.out.detail(`coffer: ${remark}`)
@@ -92,3 +97,8 @@ export const run = defineCommand({
     }
   },
 })
+
+function sayEmpty({ out }: Context, { workspace, project, environment, label }: Source): void {
+  const isNamed = workspace !== undefined && project !== undefined && environment !== undefined
+  out.note(`coffer: ${isNamed ? withoutSecrets(workspace, project, environment) : `${label} has no secrets.`}`)
+}

@@ -38,13 +38,24 @@ export async function listEnvironments({ api, path }: Project): Promise<Environm
     return await api.environment.list(path)
   } catch (error) {
     if (!isMissing(error)) throw error
-    throw new CliError(
-      'notFound',
-      `There is no project ${path.prj} in the workspace ${path.ws} that you may see.`,
-      'coffer status',
-    )
+    const message = `There is no project ${path.prj} in the workspace ${path.ws} that you may see.`
+    throw new CliError('notFound', message, await nameProjects(api, path.ws))
   }
 }
+
+const maxNamed = 10
+
+/** A hint. */
+async function nameProjects(api: Api, ws: string): Promise<string> {
+  const groups = await api.project.list({ ws }).catch(() => [])
+  const slugs = groups.flatMap(({ projects }) => projects.map(({ slug }) => slug))
+  const more = slugs.length > maxNamed ? ` and ${slugs.length - maxNamed} more` : ''
+  return slugs.length === 0 ? 'coffer status' : `one of: ${slugs.slice(0, maxNamed).join(', ')}${more}`
+}
+
+/** A remark: programs would fail for want of a variable, without a word about the reason. */
+export const withoutSecrets = (ws: string, prj: string, environment: string): string =>
+  `${ws}/${prj}/${environment} has no secrets. try: coffer secrets set KEY -p ${prj} -e ${environment}`
 
 /** Paths of the API take the id of an environment only. */
 export async function requireEnvironment(project: Project, name: string): Promise<Environment> {

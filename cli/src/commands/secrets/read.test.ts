@@ -107,7 +107,7 @@ describe('list', () => {
     {
       args: ['-p', 'nowhere'],
       code: 5,
-      err: 'There is no project nowhere in the workspace main that you may see.\ntry: coffer status',
+      err: 'There is no project nowhere in the workspace main that you may see.\ntry: one of: api',
     },
     {
       args: ['-w', 'nowhere'],
