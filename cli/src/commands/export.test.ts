@@ -332,6 +332,12 @@ describe('files', () => {
     })
     expect((await shell.coffer(['export', '-e', 'broken', '--on-unresolved', 'empty'])).out).toBe(`B='!'\n`)
   })
+
+  test('names the flag if the service cannot write a value in the format', async () => {
+    const { code, err } = await shellOf().coffer(['export', '-f', 'docker'])
+    expect(code).toBe(1)
+    expect(err).toMatch(/^coffer: --format: docker cannot hold the value of .*\ntry: another --format/)
+  })
 })
 
 test.each(['dotenv', 'json', 'yaml', 'csv', 'k8s', 'fish'])('says that %s has no secrets in it', async (format) => {

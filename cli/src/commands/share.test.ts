@@ -179,5 +179,7 @@ test('a reader without a terminal says yes by a flag', async () => {
 })
 
 test('a read-only token cannot share', async () => {
-  expect((await shellOf({ COFFER_TOKEN: coffer.token }).coffer(['share', 'API_KEY'])).code).toBe(4)
+  const { code, err } = await shellOf({ COFFER_TOKEN: coffer.token }).coffer(['share', 'API_KEY'])
+  expect(code).toBe(4)
+  expect(err).toContain('\ntry: a token with more rights')
 })
