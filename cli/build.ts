@@ -24,7 +24,11 @@ export async function buildPackage(folder: string): Promise<void> {
     codeSplitting: { groups: [{ name: 'shared', test: /\/(cli|sdk)\/src\//, minShareCount: 2 }] },
   })
   await build.close()
-  writeFileSync(join(folder, 'coffer.js'), "#!/usr/bin/env node\nimport { main } from './main.js'\n\nawait main()\n")
+  // Starts as the program of the repository does, without a compile cache.
+  const start = readFileSync(join(root, 'cli/start.js'), 'utf8')
+    .replace(/^(\/\/|import ).*\n|^ +module\.enable.*\n/gm, '')
+    .replace('./src/main.ts', './main.js')
+  writeFileSync(join(folder, 'coffer.js'), start)
   chmodSync(join(folder, 'coffer.js'), 0o755)
   const {
     private: _,

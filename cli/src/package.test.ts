@@ -40,6 +40,11 @@ test('npm installs it, its help lists every command, and it reads from a service
     run(join(consumer, 'node_modules/.bin/coffer'), args, { HOME: folder, ...env })
 
   expect(await coffer(['--version'])).toBe('0.1.0\n')
+  const older = "--import=data:text/javascript,Object.defineProperty(process,'versions',{value:{node:'20.1.0'}})"
+  await expect(coffer(['--version'], { NODE_OPTIONS: older })).rejects.toMatchObject({
+    code: 1,
+    stderr: 'coffer needs Node 24 or later; this is Node 20.1.0.\n',
+  })
   const help = await coffer(['--help'])
   for (const { name, about, isHidden } of commandTable) {
     if (!isHidden) expect(help).toMatch(new RegExp(`^ +${name} +${about.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`, 'm'))
