@@ -62,7 +62,7 @@ async function startKeychain(shell: Shell): Promise<Bus> {
 function startSilentKeychain(shell: Shell): Promise<Bus> {
   const services = join(shell.home, 'share/dbus-1/services')
   mkdirSync(services, { recursive: true })
-  const service = '[D-BUS Service]\nName=org.freedesktop.secrets\nExec=/bin/sleep 1000\n'
+  const service = '[D-BUS Service]\nName=org.freedesktop.secrets\nExec=/bin/sleep 20\n'
   writeFileSync(join(services, 'org.freedesktop.secrets.service'), service)
   return startBus(shell, join(shell.home, 'share'))
 }
