@@ -38,6 +38,7 @@ const sqlite = {
   ...shared,
   name: 'sqlite',
   include: rooms,
+  exclude: isFast ? [...deepOnly] : [],
   env: { COFFER_TEST_ENGINE: 'sqlite' },
   globalSetup: ['test/sqlite.ts'],
 }
@@ -51,6 +52,7 @@ const postgres = {
     'server/src/store/engine/sqlite*.test.ts',
     'server/src/http/wire*.test.ts',
     'server/src/operator/command.test.ts',
+    ...(isFast ? deepOnly : []),
   ],
   env: { COFFER_TEST_ENGINE: 'postgres' },
   globalSetup: ['test/postgres.ts'],

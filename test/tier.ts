@@ -7,9 +7,21 @@ export const isDeep = process.env.COFFER_TEST_TIER === 'deep'
 /** A number of runs, rounds or kills in either tier. */
 export const times = (fast: number, deep: number) => (isDeep ? deep : fast)
 
-/** Test files of the deep tier alone: they install packages, build, or need programs that few machines have. */
+/**
+ * Test files of the deep tier alone: they install packages, build, need programs that few machines have, or fill queues
+ * and disks for a quarter of a minute.
+ */
 export const deepOnly: readonly string[] = [
+  'cli/src/cache/offline-cache.test.ts',
+  'cli/src/commands/login-refusal.test.ts',
+  'cli/src/commands/sync/sync.test.ts',
+  'cli/src/run/watch.test.ts',
   'cli/src/session/keychain.test.ts',
+  'server/src/http/limits/fairness.test.ts',
+  'server/src/http/limits/slot.test.ts',
+  'server/src/http/routes/secret/large-response.test.ts',
+  'server/src/http/routes/secret/size.test.ts',
+  'server/src/store/engine/sqlite-file.test.ts',
   'test/first-minute.test.ts',
   'test/integration-docs.test.ts',
 ]
@@ -17,7 +29,7 @@ export const deepOnly: readonly string[] = [
 /**
  * Test files that the fast tier runs on PostgreSQL too, because an engine can break what they check: the store, races,
  * several nodes, migrations and rotations, and a success and a refusal of every endpoint (by the authorisation matrix,
- * and by the tests of those routes that it cannot see succeed). All other files run there on SQLite alone.
+ * and by the tests of those routes that it cannot see succeed). Other files run there on SQLite alone.
  */
 export const perEngine: readonly string[] = [
   'server/src/store/**/*.test.ts',

@@ -13,6 +13,7 @@ import {
   type TestUser,
 } from '../../../../../test/harness.ts'
 import { type MailServer, startMailServer } from '../../../../../test/mail-server.ts'
+import { until } from '../../../../../test/program.ts'
 import { everything } from '../../../domain/scope.ts'
 
 let service: TestService
@@ -46,6 +47,12 @@ const reset = (memberId: string, token = owner.session, ws = 'main') =>
   service.call<{ message: string }>('DELETE', `/v1/workspace/${ws}/rbac/${memberId}/mfa`, { token })
 const login = (email: string) => service.call('POST', '/v1/auth/login', { body: { email, password } })
 const hasFactor = async ({ email }: Person) => (await login(email)).status === 401
+
+async function mailStateOf(inviteId: string): Promise<string | undefined> {
+  const path = '/v1/workspace/main/rbac'
+  const { body } = await service.call<{ id: string; mail?: string }[]>('GET', path, { token: owner.session })
+  return body.find(({ id }) => id === inviteId)?.mail
+}
 
 async function expectRefused(work: () => ReturnType<typeof reset>, status: number, message: RegExp) {
   const before = await readContent(service.app.services)
@@ -146,7 +153,9 @@ describe('is refused', () => {
       async () => {
         const body = { email: `invited-${people}@example.com`, role: 'member', scope: { all: true } }
         const path = '/v1/workspace/main/rbac'
-        return (await service.call<{ id: string }>('POST', path, { token: owner.session, body })).body.id
+        const { body: invite } = await service.call<{ id: string }>('POST', path, { token: owner.session, body })
+        await until(async () => (await mailStateOf(invite.id)) === 'sent' || undefined, 60_000, 'the mail is sent')
+        return invite.id
       },
     ],
   ])('for %s with 404', async (_what, find) => {
