@@ -21,7 +21,7 @@ type Variables = Readonly<Record<string, string>>
 type Plan = { readonly name: string; readonly goal?: number; readonly args: readonly string[] }
 
 const command = ['--', 'true']
-/** What `coffer run` cannot do without: one read, one decryption and one child. They show how near the goals can be. */
+/** The least that `coffer run` has to do: one read, one decryption and one child. It shows how near the goals can be. */
 const read = `process.getBuiltinModule('node:http').get(process.env.COFFER_URL + '/v1/workspace/main/project/command/secret'
   + '?resolve=true&environmentId=' + process.env.COFFER_ENVIRONMENT,
   { headers: { authorization: 'Bearer ' + process.env.COFFER_TOKEN } }, (response) => {
@@ -129,7 +129,7 @@ async function timeOf(once: () => Promise<void>): Promise<number> {
   return performance.now() - startedAt
 }
 
-/** Of all children that have ended, and of theirs. */
+/** The processor time of all children that have ended, and of their children. */
 function childrenCpuMs(): number {
   const fields = readFileSync('/proc/self/stat', 'utf8').split(') ')[1]?.split(' ') ?? []
   return (Number(fields[13]) + Number(fields[14])) * 10

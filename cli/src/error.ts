@@ -45,7 +45,7 @@ export function exitNameOf(error: unknown): ExitName {
   return 'failure'
 }
 
-/** What to do about it, if that is known. */
+/** The action that helps, if one is known. */
 export function hintOf(error: unknown): string | undefined {
   if (error instanceof CliError) return error.hint
   if (!(error instanceof ConnectionError)) return undefined

@@ -64,7 +64,7 @@ async function keyOfKeychain(mayCreate: boolean): Promise<Uint8Array | undefined
   return (await writeKeychain(keychainName, key.toString('base64'))) ? key : undefined
 }
 
-/** What a copy of the cache holds cannot be decrypted afterwards. */
+/** Afterwards nobody can decrypt a copy of the cache. */
 export async function forgetCacheKey(env: Environment): Promise<void> {
   const path = cacheKeyFile(env)
   if (path && existsSync(path)) rmSync(path, { force: true })

@@ -4,7 +4,7 @@ import { type Flag, type Flags, globalFlags } from '../flag.ts'
 
 type Suggestion = { readonly word: string; readonly about?: string }
 
-/** What the names of the service are asked for. */
+/** The kinds of names that the service is asked for. */
 export type NameKind = 'workspace' | 'project' | 'environment' | 'secret'
 
 /** Global flags among the words, which say where to look for names. */

@@ -1,4 +1,4 @@
-/** What an edit changes, by name, and how it is put on top of what others have changed meanwhile. */
+/** Lists the changes of an edit by name, and applies them to the secrets as others have changed them meanwhile. */
 import type { SecretBatch } from '@coffer/sdk'
 
 export type Stored = { readonly value: string; readonly version: number; readonly note: string }
