@@ -2,12 +2,16 @@ import type { Endpoint } from './endpoint.ts'
 import { closed, Id, Name, ProjectPath, Slug, Success, Timestamp, WorkspacePath } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
+const EnvironmentName = Type.Object({ id: Id, name: Type.String() })
+
 export const ProjectSummary = Type.Object({
   id: Id,
   name: Type.String(),
   slug: Slug,
   secrets: Type.Integer(),
   environments: Type.Integer(),
+  /** The environments that `environments` counts: a scope names them by id alone. */
+  environmentList: Type.Array(EnvironmentName),
   createdAt: Timestamp,
   updatedAt: Timestamp,
 })
@@ -21,7 +25,7 @@ export const Project = Type.Object({
   name: Type.String(),
   slug: Slug,
   teamId: Id,
-  environments: Type.Array(Type.Object({ id: Id, name: Type.String() })),
+  environments: Type.Array(EnvironmentName),
   createdAt: Timestamp,
   updatedAt: Timestamp,
 })

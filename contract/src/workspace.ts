@@ -1,5 +1,5 @@
 import type { Endpoint } from './endpoint.ts'
-import { closed, Id, Name, Role, Slug, Success, Timestamp, WorkspacePath } from './field.ts'
+import { closed, Id, Name, Role, Scope, Slug, Success, Timestamp, WorkspacePath } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 export const Workspace = Type.Object({
@@ -8,6 +8,7 @@ export const Workspace = Type.Object({
   slug: Slug,
   role: Role,
   isOwner: Type.Boolean(),
+  scope: Scope,
   createdAt: Timestamp,
 })
 export type Workspace = Static<typeof Workspace>
@@ -48,6 +49,22 @@ export const reservedSlugs: ReadonlySet<string> = new Set([
   'trash',
   'webhook',
   'workspace',
+])
+
+/** First words of the service's own paths: they would hide the pages of a workspace with such a slug. */
+export const reservedWorkspaceSlugs: ReadonlySet<string> = new Set([
+  ...reservedSlugs,
+  'assets',
+  'device',
+  'docs',
+  'healthz',
+  'login',
+  'logo',
+  'me',
+  'metrics',
+  'readyz',
+  'setup',
+  'v1',
 ])
 
 const one = '/v1/workspace/:ws'

@@ -347,6 +347,7 @@ export type ProjectSummary = {
   slug: string
   secrets: number
   environments: number
+  environmentList: { id: string; name: string }[]
   createdAt: string
   updatedAt: string
 }
@@ -784,7 +785,15 @@ export type Handover = { memberId: string }
 
 export type NewWorkspace = { name: string; slug: string }
 
-export type Workspace = { id: string; name: string; slug: string; role: Role; isOwner: boolean; createdAt: string }
+export type Workspace = {
+  id: string
+  name: string
+  slug: string
+  role: Role
+  isOwner: boolean
+  scope: Scope
+  createdAt: string
+}
 
 export type WorkspaceChange = { name?: string; slug?: string }
 
@@ -871,6 +880,7 @@ export type Api = {
       slug: string
       role: Role
       isOwner: boolean
+      scope: Scope
       createdAt: string
     }>
     /** Delete a workspace and everything in it. */

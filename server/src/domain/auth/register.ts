@@ -14,7 +14,7 @@ import type { Context } from '../context.ts'
 import { inPasswordSlot } from '../slot.ts'
 import { inTransaction } from '../transaction.ts'
 import { findOpenInvite, type OpenInvite, takeUpInvite } from '../workspace/invite.ts'
-import { checkSlug } from '../workspace/slug.ts'
+import { checkWorkspaceSlug } from '../workspace/slug.ts'
 import { claimSlug, insertWorkspace } from '../workspace/workspace.ts'
 import { requireSetupCode } from './setup-code.ts'
 
@@ -22,7 +22,7 @@ const firstWorkspace = { name: 'Main', slug: 'main' }
 
 export async function register(ctx: Context, body: Registration): Promise<OpenedSession> {
   const email = normaliseEmail(body.email)
-  if (body.workspace) checkSlug(body.workspace.slug, 'workspace.slug')
+  if (body.workspace) checkWorkspaceSlug(body.workspace.slug, 'workspace.slug')
   const { invite } = await admitRegistration(ctx, body, email)
   const passwordHash = await inPasswordSlot(ctx, (slot) => hashPassword(slot, body.password))
   const at = ctx.now()

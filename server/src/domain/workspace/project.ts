@@ -21,7 +21,7 @@ import { iso } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
 import { endUses } from './environment.ts'
 import { countSecrets } from './secret-count.ts'
-import { checkSlug } from './slug.ts'
+import { checkProjectSlug } from './slug.ts'
 
 const firstEnvironments = ['development', 'staging', 'production']
 
@@ -50,7 +50,7 @@ export async function readProject(ctx: Context, path: ProjectPath): Promise<Proj
 
 export async function createProject(ctx: Context, path: WorkspacePath, body: NewProject): Promise<Project> {
   const access = await requireWorkspace(ctx, path, 'project:create')
-  checkSlug(body.slug)
+  checkProjectSlug(body.slug)
   const team = requireTeamWithin(access, body.teamId)
   const workspaceId = access.snapshot.workspace.id
   const at = ctx.now()
@@ -86,7 +86,7 @@ export async function updateProject(
   const access = await requireProject(ctx, path, 'project:write')
   const { project, snapshot, reach } = access
   const workspaceId = snapshot.workspace.id
-  if (change.slug !== undefined) checkSlug(change.slug)
+  if (change.slug !== undefined) checkProjectSlug(change.slug)
   const teamId = change.teamId === undefined ? project.teamId : requireTeamWithin(access, change.teamId).id
   const updatedAt = ctx.now()
   const after = await inTransaction(ctx, workspaceId, async (ctx) => {
@@ -131,17 +131,17 @@ export async function deleteProject(ctx: Context, path: ProjectPath): Promise<vo
 
 function toSummary(project: SnapshotProject, reach: Reach, secrets: number): ProjectSummary {
   const { id, name, slug, createdAt, updatedAt } = project
-  return { id, name, slug, secrets, environments: reachedEnvironments(reach, project).length, createdAt, updatedAt }
+  const environmentList = namedEnvironments(project, reach)
+  return { id, name, slug, secrets, environments: environmentList.length, environmentList, createdAt, updatedAt }
 }
 
 function toProject(project: SnapshotProject, reach: Reach): Project {
   const { id, name, slug, teamId, createdAt, updatedAt } = project
-  const environments = reachedEnvironments(reach, project).map((environment) => ({
-    id: environment.id,
-    name: environment.name,
-  }))
-  return { id, name, slug, teamId, environments, createdAt, updatedAt }
+  return { id, name, slug, teamId, environments: namedEnvironments(project, reach), createdAt, updatedAt }
 }
+
+const namedEnvironments = (project: SnapshotProject, reach: Reach) =>
+  reachedEnvironments(reach, project).map(({ id, name }) => ({ id, name }))
 
 /** Checked again under the workspace lock: the row in the workspace snapshot may have just been deleted. */
 async function requireStored(ctx: WriteContext, id: string, workspaceId: string): Promise<ProjectRow> {

@@ -11,7 +11,7 @@ import { everything } from '../scope.ts'
 import { iso } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
 import { recordMember, requireRoom } from './member.ts'
-import { checkSlug } from './slug.ts'
+import { checkWorkspaceSlug } from './slug.ts'
 
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'workspace', id, name })
 
@@ -25,14 +25,15 @@ export async function readWorkspace(ctx: Context, path: WorkspacePath): Promise<
 
 export async function createWorkspace(ctx: Context, body: NewWorkspace): Promise<Workspace> {
   const { userId } = requireSession(ctx)
-  checkSlug(body.slug)
+  checkWorkspaceSlug(body.slug)
   const workspace = { id: newId(), name: body.name, slug: body.slug, createdAt: ctx.now() }
   await inTransaction(ctx, workspace.id, async (ctx) => {
     await claimSlug(ctx, workspace)
     await insertWorkspace(ctx, workspace, userId)
     await requireRoom(ctx, userId)
   })
-  return { ...body, id: workspace.id, role: 'admin', isOwner: true, createdAt: iso(workspace.createdAt) }
+  const { id, createdAt } = workspace
+  return { ...body, id, role: 'admin', isOwner: true, scope: everything, createdAt: iso(createdAt) }
 }
 
 /** Inserts the row of a new workspace, which reserves its slug; `insertWorkspace` adds the rest. */
@@ -57,7 +58,8 @@ export async function updateWorkspace(
 ): Promise<Workspace & { success: boolean }> {
   const access = await requireWorkspace(ctx, path, 'workspace:write')
   const { workspace } = access.snapshot
-  if (change.slug !== undefined) checkSlug(change.slug)
+  // A slug that became a reserved word later stays valid.
+  if (change.slug !== undefined && change.slug !== workspace.slug) checkWorkspaceSlug(change.slug)
   const after = await inTransaction(ctx, workspace.id, async (ctx) => {
     // Uses the stored row: fields that this change omits may have just changed.
     const current = await ctx.store.workspaces.find(workspace.id)
@@ -113,7 +115,8 @@ export async function handOverWorkspace(ctx: Context, path: WorkspacePath, body:
 
 function toWorkspace({ snapshot, member }: Access): Workspace {
   const { id, name, slug, createdAt } = snapshot.workspace
-  return { id, name, slug, role: member.role, isOwner: member.isOwner, createdAt: iso(createdAt) }
+  const { role, isOwner, scope } = member
+  return { id, name, slug, role, isOwner, scope, createdAt: iso(createdAt) }
 }
 
 function slugTaken(slug: string): Failure {

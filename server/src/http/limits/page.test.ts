@@ -97,6 +97,17 @@ describe('rate limits outside the API', () => {
     expect([api.status, api.headers.get('ratelimit-remaining')]).toEqual([401, String(limit - 1)])
   })
 
+  test('the files of a page have ten times the limit, and do not use up that of pages', async () => {
+    for (let count = 0; count < limit * 10; count++) {
+      expect((await ask('/assets/some.js', '203.0.113.3')).status).toBe(404)
+    }
+    const refused = await ask('/assets/some.js', '203.0.113.3')
+    expect(refused.status).toBe(429)
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect((await ask('/docs', '203.0.113.3')).status).toBe(200)
+    expect((await ask('/assets/some.js', '203.0.113.4')).status).toBe(404)
+  })
+
   test('wrong tokens for /metrics are limited per network, independently of the rate limit', async () => {
     const open = await startService({ COFFER_METRICS_TOKEN: 'right', COFFER_TRUSTED_PROXIES: '127.0.0.0/8' })
     try {

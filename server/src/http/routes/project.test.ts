@@ -35,13 +35,13 @@ test('a new project has development, staging and production, and is found by slu
 })
 
 test('the list groups projects by team, with and without a trailing slash', async () => {
-  await createProject(service, owner.session, 'listed', { teamId })
+  const { environments } = await createProject(service, owner.session, 'listed', { teamId })
   const { body } = await service.call<TeamGroup[]>('GET', `${list}/`, as())
   expect((await service.call('GET', list, as())).body).toEqual(body)
   expect(body.map(({ name }) => name)).toEqual(['Everyone', 'Backend'])
   expect(body[0]?.projects).toEqual([])
   const listed = body[1]?.projects.find(({ slug }) => slug === 'listed')
-  expect(listed).toMatchObject({ name: 'listed', secrets: 0, environments: 3 })
+  expect(listed).toMatchObject({ name: 'listed', secrets: 0, environments: 3, environmentList: environments })
 })
 
 test('a project is renamed, gets another slug and moves to another team', async () => {
@@ -104,7 +104,8 @@ test('counts and lists cover only the scope of the credential', async () => {
   const [development, staging] = environments.map((environment) => environment.id)
   const one = await createToken(service, owner.session, { scope: { environments: [staging ?? ''] } })
   const groups = await service.call<TeamGroup[]>('GET', list, { token: one.token })
-  expect(groups.body).toMatchObject([{ id: teamId, projects: [{ id, environments: 1 }] }])
+  const environmentList = [{ id: staging, name: 'staging' }]
+  expect(groups.body).toMatchObject([{ id: teamId, projects: [{ id, environments: 1, environmentList }] }])
   expect(groups.body[0]?.projects).toHaveLength(1)
   const { body } = await service.call<Project>('GET', `${list}/scoped`, { token: one.token })
   expect(body.environments).toEqual([{ id: staging, name: 'staging' }])

@@ -10,6 +10,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
+import { sql } from '../../store/engine/sql.ts'
 
 let service: TestService
 let owner: TestUser
@@ -83,6 +84,33 @@ test.each([
     status: 400,
     body: { message },
   })
+})
+
+const pageWords = ['login', 'setup', 'me', 'share', 'invite', 'device']
+const programWords = ['docs', 'v1', 'assets', 'logo', 'healthz', 'readyz', 'metrics']
+
+test.each([...pageWords, ...programWords])('no new workspace hides behind the path /%s', async (slug) => {
+  const refusal = { status: 400, body: { message: `slug: "${slug}" is a reserved word.` } }
+  expect(await service.call('POST', '/v1/workspace', as(owner, { body: { name: 'x', slug } }))).toMatchObject(refusal)
+  expect(await service.call('PUT', '/v1/workspace/main', as(owner, { body: { slug } }))).toMatchObject(refusal)
+})
+
+test('a project may have the word of a page as its slug: its path starts with the workspace', async () => {
+  for (const slug of ['login', 'docs', 'metrics']) await createProject(service, owner.session, slug)
+})
+
+test('a workspace whose slug became a reserved word later can still be read, renamed and left behind', async () => {
+  const { id } = await createWorkspace('sign-in')
+  const { engine, snapshots } = service.app.services
+  await engine.transaction('test', ({ db }) => db.run(sql`update workspace set slug = 'login' where id = ${id}`))
+  snapshots.drop(id)
+  for (const path of [id, 'login']) {
+    expect((await service.call('GET', `/v1/workspace/${path}`, as(owner))).body).toMatchObject({ id, slug: 'login' })
+  }
+  const change = async (body: object) => (await service.call('PUT', `/v1/workspace/${id}`, as(owner, { body }))).body
+  expect(await change({ name: 'Sign-in', slug: 'login' })).toMatchObject({ name: 'Sign-in', slug: 'login' })
+  expect(await change({ slug: 'sign-in' })).toMatchObject({ slug: 'sign-in' })
+  expect(await change({ slug: 'login' })).toMatchObject({ message: 'slug: "login" is a reserved word.' })
 })
 
 test.each(['x', 'ACME', 'a_b', 'x'.repeat(49), '%20%20', 'ä'])(
