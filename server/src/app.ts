@@ -1,6 +1,7 @@
 /** Assembles the service on its store. The only place where the layers meet. */
 import type { Server } from 'node:http'
 import { Server as NetServer } from 'node:net'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from './config.ts'
 import { createStrangerRecords } from './domain/audit/anonymous-limit.ts'
@@ -28,6 +29,7 @@ import type { Route } from './http/exchange.ts'
 import { type ByteBudgets, createByteBudgets } from './http/limits/byte-budget.ts'
 import { createLocalLimiter, createSharedLimiter, type Limiter } from './http/limits/rate-limit.ts'
 import { createMetrics, type Metrics } from './http/metrics.ts'
+import { openStaticFolder } from './http/response/static-file.ts'
 import { createServer } from './http/server.ts'
 import { startJobs } from './jobs/runner.ts'
 import { type Log, traceOf } from './log.ts'
@@ -44,12 +46,17 @@ export type App = {
   readonly routes: readonly Route[]
   readonly metrics: Metrics
   readonly budgets: ByteBudgets
+  /** False in an installation without built pages, which serves the API alone. */
+  readonly hasDashboard: boolean
   /**
    * Stops accepting connections, answers 503 on open ones for `farewellMs` (each response closes its connection), lets
    * requests in flight finish, then closes the store.
    */
   stop(farewellMs?: number): Promise<void>
 }
+
+/** The pages as `dashboard/build.ts` makes them. */
+const dashboardFolder = join(import.meta.dirname, '../../dashboard/dist')
 
 export async function createApp(
   given: Config,
@@ -66,7 +73,8 @@ export async function createApp(
   let isStopping = false
   const health = createHealth(services)
   const budgets = replacements.budgets ?? createByteBudgets()
-  const parts = { services, follower, ...limiters, budgets, metrics, health, isStopping: () => isStopping }
+  const dashboard = openStaticFolder(replacements.dashboardFolder ?? dashboardFolder)
+  const parts = { services, follower, ...limiters, budgets, metrics, health, dashboard, isStopping: () => isStopping }
   const { server, acceptGate, routes } = createServer(parts)
   const jobs = startJobs(services)
   return {
@@ -75,6 +83,7 @@ export async function createApp(
     routes,
     metrics,
     budgets,
+    hasDashboard: dashboard.has('index.html'),
     async stop(farewellMs = 0) {
       acceptGate.release()
       isStopping = true
@@ -111,8 +120,11 @@ async function closeServer(http: Server, farewellMs: number): Promise<void> {
   http.close()
 }
 
-/** Dependencies that tests replace: outbound requests, sleeping, and memory budgets for slow peers. */
-export type Replacements = Pick<Services, 'outbound' | 'sleep'> & { readonly budgets: ByteBudgets }
+/** Dependencies that tests replace: outbound requests, sleeping, memory budgets for slow peers, and the built pages. */
+export type Replacements = Pick<Services, 'outbound' | 'sleep'> & {
+  readonly budgets: ByteBudgets
+  readonly dashboardFolder: string
+}
 
 /** Maximum wait for the store: metrics matter most during an outage, and must not hang with it. */
 const lagWithinMs = 1_000
@@ -198,8 +210,12 @@ type Limiters = {
   exchangeLimiter: Limiter
   shareLimiter: Limiter
   pageLimiter: Limiter
+  fileLimiter: Limiter
   close(): Promise<void>
 }
+
+/** A page of the dashboard loads some dozen files once, and all people of an office have one address. */
+const filesPerPage = 10
 
 async function createLimiters(config: Config, log: Log): Promise<Limiters> {
   const { rateLimit, exchangeRateLimit, shareRateLimit, redisUrl } = config
@@ -209,6 +225,7 @@ async function createLimiters(config: Config, log: Log): Promise<Limiters> {
       exchangeLimiter: createLocalLimiter(exchangeRateLimit),
       shareLimiter: createLocalLimiter(shareRateLimit),
       pageLimiter: createLocalLimiter(rateLimit),
+      fileLimiter: createLocalLimiter(rateLimit * filesPerPage),
       close: async () => undefined,
     }
   }
@@ -221,6 +238,7 @@ async function createLimiters(config: Config, log: Log): Promise<Limiters> {
     exchangeLimiter: createSharedLimiter(exchangeRateLimit, redis, 'exchange', log),
     shareLimiter: createSharedLimiter(shareRateLimit, redis, 'share', log),
     pageLimiter: createSharedLimiter(rateLimit, redis, 'page', log),
+    fileLimiter: createSharedLimiter(rateLimit * filesPerPage, redis, 'file', log),
     close: async () => redis.disconnect(),
   }
 }

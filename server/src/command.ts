@@ -134,11 +134,16 @@ async function welcome(app: App, port: number): Promise<void> {
   const where = engine.kind === 'sqlite' ? config.dataDir : 'PostgreSQL'
   // With COFFER_PORT=0 the port is known only after listening.
   const url = config.port === 0 ? config.publicUrl.replace(/:0$/, `:${port}`) : config.publicUrl
-  const lines = [`Coffer is ready at ${url} (API reference: ${url}/docs). Data: ${where}.`]
   const isNew = (await store.accounts.count()) === 0
   const isAsked = setupCode.isChosen || !setupCode.isLocal
+  // A browser keeps the part after # to itself, so the code reaches no log of a proxy.
+  const fragment = isAsked && !setupCode.isChosen ? `#code=${setupCode.value}` : ''
+  const reference = app.hasDashboard ? '' : ` (API reference: ${url}/docs)`
+  const lines = [`Coffer is ready${isNew && app.hasDashboard ? '' : ` at ${url}${reference}`}. Data: ${where}.`]
   if (isNew) {
-    lines.push('Create the first account in another terminal:', `  npx coffer login ${url}`)
+    if (app.hasDashboard) lines.push('Create the first account in the browser:', `  ${url}/setup${fragment}`)
+    lines.push(app.hasDashboard ? 'or in another terminal:' : 'Create the first account in another terminal:')
+    lines.push(`  npx coffer login ${url}`)
     // An operator who chose the code knows it, and others may read the log.
     if (setupCode.isChosen) lines.push('Setup code: the one in COFFER_SETUP_CODE')
     else if (isAsked) lines.push(`Setup code: ${setupCode.value}`)

@@ -21,6 +21,8 @@ import { jsonType } from './response/serialize.ts'
 
 type Stages = {
   readonly reservations: Reservations
+  /** Answers GET and HEAD for paths that no route has. */
+  readonly fallback: Route
   newId(): string
   /** Identifies the caller. Returns undefined, instead of a promise, if everything needed is in memory. */
   admit(exchange: Exchange): Promise<void> | undefined
@@ -65,7 +67,10 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     const known = method === 'GET' ? remembered.get(url) : undefined
     // HEAD runs the GET route; node:http leaves out the body.
     const found = known ?? router.find(method === 'HEAD' ? 'GET' : (method as Method), url)
-    if (!found) return true
+    if (!found) {
+      if (method === 'GET' || method === 'HEAD') exchange.route = stages.fallback
+      return true
+    }
     // `createPipeline` registers each route as its own store value.
     exchange.route = (found.store as Route | null) ?? undefined
     exchange.params = found.params

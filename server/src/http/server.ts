@@ -17,9 +17,11 @@ import { createPipeline } from './pipeline.ts'
 import { type AdmissionParts, createAdmission, createReadmission } from './request/admit.ts'
 import { answerError } from './response/error.ts'
 import { logoRoute } from './response/logo.ts'
+import type { StaticFolder } from './response/static-file.ts'
 import { serveInto } from './route.ts'
 import { auditRoutes } from './routes/audit/audit.ts'
 import { authRoutes } from './routes/auth/auth.ts'
+import { dashboardRoute } from './routes/dashboard.ts'
 import { deviceRoutes } from './routes/device.ts'
 import { emailRoutes } from './routes/email.ts'
 import { environmentRoutes } from './routes/environment.ts'
@@ -45,6 +47,7 @@ type HttpParts = Omit<AdmissionParts, 'reservations' | 'pipeliningLimit'> & {
   readonly budgets: ByteBudgets
   readonly metrics: Metrics
   readonly health: Health
+  readonly dashboard: StaticFolder
 }
 
 const areas = [
@@ -74,11 +77,13 @@ const areas = [
 export function createServer(parts: HttpParts): { server: Server; acceptGate: AcceptGate; routes: readonly Route[] } {
   const { services } = parts
   const routes = collectRoutes(parts)
+  const fallback = dashboardRoute(parts.dashboard)
   const reservations = createReservations(parts.budgets)
   const pipeliningLimit = createPipeliningLimit(parts.budgets.queued)
   const admission = { ...parts, reservations, pipeliningLimit }
   const listener = createPipeline(routes, {
     reservations,
+    fallback,
     newId: requestIds(),
     admit: createAdmission(admission),
     readmit: createReadmission(admission),
@@ -105,7 +110,7 @@ export function createServer(parts: HttpParts): { server: Server; acceptGate: Ac
     if (acceptGate.release()) setImmediate(answerInTurn, error, socket)
     else answerInTurn(error, socket)
   })
-  return { server, acceptGate, routes }
+  return { server, acceptGate, routes: [...routes, fallback] }
 }
 
 function collectRoutes({ services, metrics, health }: HttpParts): Route[] {

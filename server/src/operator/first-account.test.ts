@@ -25,7 +25,9 @@ describe('the first account', () => {
     expect(codes).toHaveLength(1)
     const [setupCode = ''] = codes
     expect(setupCode).toMatch(/^[\w-]{16,}$/)
-    expect(service.program.out().split(setupCode)).toHaveLength(2)
+    // Once as it is, for the command line, and once behind the # of the link, which browsers send to nobody.
+    expect(service.program.out().split(setupCode)).toHaveLength(3)
+    expect(service.messages()).toContain(`  https://coffer.example.com/setup#code=${setupCode}`)
     const message =
       'setupCode: the first account needs the code in COFFER_SETUP_CODE or, if that is not set, the one in the startup log.'
     for (const more of [
@@ -63,6 +65,7 @@ describe('the first account', () => {
       expect(service.program.out()).not.toContain('chosen-by-hand')
       expect(codeIn(service.messages())).toEqual([])
       expect(service.messages()).toContain('Setup code: the one in COFFER_SETUP_CODE')
+      expect(service.messages()).toContain('  https://coffer.example.com/setup')
       expect((await service.call('POST', '/v1/auth/register', registration())).status).toBe(403)
       const made = await service.call(
         'POST',

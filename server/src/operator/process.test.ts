@@ -43,10 +43,9 @@ describe('the first start', () => {
       }
     }
     const said = service.messages().join('\n')
-    expect(said).toContain(
-      `Coffer is ready at http://localhost:${port} (API reference: http://localhost:${port}/docs).`,
-    )
-    expect(said).toContain(`Create the first account in another terminal:\n  npx coffer login http://localhost:${port}`)
+    expect(said).toContain(`\nor in another terminal:\n  npx coffer login http://localhost:${port}\n`)
+    expect(said).toContain(`Coffer is ready. Data: ${engine === 'sqlite' ? dataDir : 'PostgreSQL'}.\n`)
+    expect(said).toContain(`Create the first account in the browser:\n  http://localhost:${port}/setup\n`)
     expect(said).not.toContain('Setup code: ')
     expect(said).toMatch(/^Setup code, needed only through a proxy: [\w-]{20}$/m)
     expect(service.program.err()).toBe('')
@@ -59,7 +58,8 @@ describe('the first start', () => {
     const again = await serve(settings)
     const listed = await again.call<Team[]>('GET', teams, { token: session })
     expect(listed.body.map(({ id }) => id)).toContain(team.body.id)
-    expect(again.messages().join('\n')).not.toContain('first account')
+    expect(again.messages().join('\n')).toContain(`Coffer is ready at http://localhost:${port}. Data: `)
+    expect(again.messages().join('\n')).not.toMatch(/first account|setup/)
     expect(await readFile(join(dataDir, 'master.key'), 'utf8')).toBe(key)
     expect((await again.stop()).code).toBe(0)
   })

@@ -2,10 +2,10 @@
  * The rendered API reference: the files of Swagger UI, read on request. The page loads nothing from other servers. An
  * override in package.json replaces the package that reports each installation of Swagger UI to its vendor.
  */
-import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { Failure } from '../../failure.ts'
 import type { Exchange, Route } from '../exchange.ts'
+import { createFileLoader } from '../response/static-file.ts'
 import { plainRoute } from '../route.ts'
 
 const assets: Record<string, string> = {
@@ -57,7 +57,7 @@ const initializer = `window.ui = SwaggerUIBundle({
 `
 
 export function docsRoutes(): Route[] {
-  const loadAsset = createAssetLoader()
+  const load = createFileLoader()
   const routes = [
     plainRoute('/docs', async (exchange) => send(exchange, 'text/html; charset=utf-8', page)),
     plainRoute('/docs/static/:file', async (exchange) => {
@@ -65,37 +65,10 @@ export function docsRoutes(): Route[] {
       if (file === 'swagger-initializer.js') return send(exchange, 'text/javascript; charset=utf-8', initializer)
       const type = Object.hasOwn(assets, file) ? assets[file] : undefined
       if (type === undefined) throw new Failure('notFound')
-      return send(exchange, type, await loadAsset(file))
+      return send(exchange, type, await load(fileURLToPath(import.meta.resolve(`swagger-ui-dist/${file}`))))
     }),
   ]
   return routes.map((route) => ({ ...route, isCompressible: true }))
-}
-
-/**
- * Shares one copy of a file between all connections: a slow reader holds a reference, not 1.6 MB of its own. The
- * garbage collector frees the copy when no connection uses it.
- */
-function createAssetLoader(): (file: string) => Promise<Buffer> {
-  const loading = new Map<string, Promise<Buffer>>()
-  const loaded = new Map<string, WeakRef<Buffer>>()
-
-  async function load(file: string): Promise<Buffer> {
-    try {
-      const bytes = await readFile(fileURLToPath(import.meta.resolve(`swagger-ui-dist/${file}`)))
-      loaded.set(file, new WeakRef(bytes))
-      return bytes
-    } finally {
-      loading.delete(file)
-    }
-  }
-
-  return async (file) => {
-    const known = loaded.get(file)?.deref()
-    if (known) return known
-    const pending = loading.get(file) ?? load(file)
-    loading.set(file, pending)
-    return pending
-  }
 }
 
 function send(exchange: Exchange, contentType: string, body: string | Buffer): Exchange {

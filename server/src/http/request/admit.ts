@@ -25,6 +25,8 @@ export type AdmissionParts = {
   readonly shareLimiter: Limiter
   /** Counts requests outside `/v1`, so that a page load does not use up the limit of the API. */
   readonly pageLimiter: Limiter
+  /** Counts the scripts and styles of pages. */
+  readonly fileLimiter: Limiter
   readonly reservations: Reservations
   readonly pipeliningLimit: PipeliningLimit
   readonly isStopping: () => boolean
@@ -43,7 +45,7 @@ export function createAdmission(parts: AdmissionParts) {
     // Decided by the matched endpoint as well as the URL, so that no spelling of a path bypasses the checks below.
     const ip = clientAddress(exchange, services.config.trustedProxies)
     exchange.network = clientNetwork(ip)
-    if (!endpoint && !isApi(exchange.url)) return admitPage(exchange, parts.pageLimiter)
+    if (!endpoint && !isApi(exchange.url)) return admitPage(exchange, parts)
     exchange.header('cache-control', 'no-store')
     const counted = limiter.hit(exchange.network)
     if (counted instanceof Promise) return counted.then((hit) => admit(hit))
@@ -92,10 +94,11 @@ export function createAdmission(parts: AdmissionParts) {
 }
 
 /** Sets no RateLimit headers, since they describe the limit of the API. */
-function admitPage(exchange: Exchange, limiter: Limiter): Promise<void> | undefined {
+function admitPage(exchange: Exchange, { pageLimiter, fileLimiter }: AdmissionParts): Promise<void> | undefined {
   requireHost(exchange)
   // Probes are cheap, and an orchestrator whose probe is refused would restart the service.
   if (exchange.route?.isProbe) return undefined
+  const limiter = exchange.url.startsWith('/assets/') ? fileLimiter : pageLimiter
   const counted = limiter.hit(exchange.network)
   if (counted instanceof Promise) return counted.then(refuseExceeded)
   return refuseExceeded(counted)

@@ -2,7 +2,7 @@ import type { Health } from '../../domain/health.ts'
 import type { Route } from '../exchange.ts'
 import { plainRoute } from '../route.ts'
 
-/** Liveness and readiness probes for orchestrators, and a redirect from `/` to the docs. All are outside of /v1. */
+/** Liveness and readiness probes for orchestrators. */
 export function healthRoutes(health: Health): Route[] {
   return [
     plainRoute('/healthz', async () => ({ status: 'ok' }), true),
@@ -14,6 +14,5 @@ export function healthRoutes(health: Health): Route[] {
       },
       true,
     ),
-    plainRoute('/', async (exchange) => exchange.status(302).header('location', '/docs').send()),
   ]
 }

@@ -1,0 +1,104 @@
+/** Files that are served as they are: read when they are asked for, and in memory only while somebody receives them. */
+import { createHash } from 'node:crypto'
+import { readdirSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import { codeOf } from '../../error-code.ts'
+import { Failure } from '../../failure.ts'
+import type { Exchange } from '../exchange.ts'
+import { chooseEncoding } from './compress.ts'
+
+type FileLoader = (path: string) => Promise<Buffer>
+
+/**
+ * Shares one copy of a file between all connections: a slow reader holds a reference, not a megabyte of its own. The
+ * garbage collector frees the copy when no connection uses it.
+ */
+export function createFileLoader(): FileLoader {
+  const loading = new Map<string, Promise<Buffer>>()
+  const loaded = new Map<string, WeakRef<Buffer>>()
+
+  async function load(path: string): Promise<Buffer> {
+    try {
+      const bytes = await readFile(path)
+      loaded.set(path, new WeakRef(bytes))
+      return bytes
+    } finally {
+      loading.delete(path)
+    }
+  }
+
+  return async (path) => {
+    const known = loaded.get(path)?.deref()
+    if (known) return known
+    const pending = loading.get(path) ?? load(path)
+    loading.set(path, pending)
+    return pending
+  }
+}
+
+const types: Record<string, string> = {
+  css: 'text/css; charset=utf-8',
+  html: 'text/html; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  png: 'image/png',
+  svg: 'image/svg+xml',
+  woff2: 'font/woff2',
+}
+
+const extensions = { br: '.br', gzip: '.gz' } as const
+
+export type StaticFolder = {
+  /** True if the folder held this file at the start. A name is a path from the folder; compressed copies have none. */
+  has(name: string): boolean
+  /** Sends the file, compressed if the build made a copy that the client accepts. */
+  send(exchange: Exchange, name: string, headers: Readonly<Record<string, string>>): Promise<Exchange>
+}
+
+/** Serves exactly the files that are in the folder now; no path of a request ever becomes a path of the disk. */
+export function openStaticFolder(folder: string): StaticFolder {
+  const load = createFileLoader()
+  const etags = new WeakMap<Buffer, string>()
+  const names = listFiles(folder)
+
+  return {
+    has: (name) => names.has(name) && !/\.(br|gz)$/.test(name),
+    async send(exchange, name, headers) {
+      const encoding = chooseEncoding(exchange.headers['accept-encoding'])
+      const variant = encoding && names.has(name + extensions[encoding]) ? extensions[encoding] : ''
+      const bytes = await load(join(folder, name + variant)).catch(asMissing)
+      for (const [header, value] of Object.entries(headers)) exchange.header(header, value)
+      exchange.header('content-type', types[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream')
+      exchange.header('vary', 'Accept-Encoding')
+      if (encoding && variant) exchange.header('content-encoding', encoding)
+      const etag = etags.get(bytes) ?? `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`
+      etags.set(bytes, etag)
+      exchange.header('etag', etag)
+      return isKnown(exchange.headers['if-none-match'], etag) ? exchange.status(304).send() : exchange.send(bytes)
+    },
+  }
+}
+
+function listFiles(folder: string): ReadonlySet<string> {
+  try {
+    const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
+    return new Set(
+      entries
+        .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
+        .map(({ parentPath, name }) => relative(folder, join(parentPath, name))),
+    )
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return new Set()
+    throw error
+  }
+}
+
+/** A file that was there at the start and is gone, such as during a build, is not an error of the service. */
+function asMissing(error: unknown): never {
+  throw codeOf(error) === 'ENOENT' ? new Failure('notFound') : error
+}
+
+/** Weak comparison (RFC 9110, 13.1.2): proxies mark an ETag as weak when they compress. */
+function isKnown(header: string | undefined, etag: string): boolean {
+  return header?.split(',').some((known) => known.trim().replace(/^W\//, '') === etag || known.trim() === '*') ?? false
+}
