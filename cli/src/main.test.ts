@@ -72,6 +72,20 @@ test('says what to do if nobody is signed in', async () => {
   expect(err).toBe('coffer: You are not signed in to http://127.0.0.1:1.\ntry: coffer login http://127.0.0.1:1\n')
 })
 
+test('names the source of an address that is no URL, without quoting it', async () => {
+  for (const address of ['notaurl', 'ftp://user:hidden@example.com', 'http://']) {
+    const shell = openShell({ COFFER_TOKEN: 'coffer_live_x', COFFER_URL: address })
+    expect(await shell.coffer(['whoami'])).toEqual({
+      code: 2,
+      signal: null,
+      out: '',
+      err: 'coffer: The address of the service, from COFFER_URL, is not an http(s) URL.\ntry: https://coffer.example.com\n',
+    })
+  }
+  const { code, err } = await openShell({ COFFER_TOKEN: 'coffer_live_x' }).coffer(['whoami', '--url', 'notaurl'])
+  expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('from --url,') })
+})
+
 test('says that the service cannot be reached', async () => {
   const shell = openShell({ COFFER_TOKEN: 'coffer_live_x', COFFER_URL: 'http://127.0.0.1:1' })
   expect(await shell.coffer(['whoami'])).toMatchObject({

@@ -50,4 +50,14 @@ test('npm installs it, its help lists every command, and it reads from a service
     if (!isHidden) expect(help).toMatch(new RegExp(`^ +${name} +${about.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`, 'm'))
   }
   expect(JSON.parse(await coffer(['whoami', '--json'], service.env))).toMatchObject({ credential: { type: 'static' } })
+
+  // Code that few runs need is in files of its own.
+  await service.write({ KEY: 'a secret value' })
+  const print = ['--', 'sh', '-c', 'echo "$KEY"']
+  expect(await coffer(['run', ...print], service.env)).toBe('a secret value\n')
+  expect(await coffer(['run', '--offline', '--redact', ...print], service.env)).toBe('***\n')
+  await expect(coffer(['run', '-e', 'absent', ...print], service.env)).rejects.toMatchObject({
+    code: 125,
+    stderr: expect.stringMatching(/^coffer: There is no environment absent .*\ntry: /),
+  })
 })

@@ -275,12 +275,13 @@ test('open prints the page of the project, and opens it only if it is one', asyn
   expect(opened).not.toContain('canary')
 })
 
-test('open says that the service has no web interface, or that it cannot be reached', async () => {
+test('open says that the service has no dashboard, or that it cannot be reached', async () => {
   const { shell } = await signedIn()
-  expect(await shell.coffer(['open'])).toMatchObject({
+  const { url: bare } = await startScripted(json(404, { message: 'Not found.' }))
+  expect(await shell.coffer(['open', '--url', bare, '-w', 'main'])).toMatchObject({
     code: 5,
     out: '',
-    err: `coffer: There is no page at ${url}/main: this release of the service has no web interface.\ntry: ${url}/docs, which describes the API\n`,
+    err: `coffer: There is no page at ${bare}/main: the service runs without its dashboard.\ntry: ${bare}/docs, which describes the API\n`,
   })
   expect(await shell.coffer(['open', '--url', 'http://127.0.0.1:1'])).toMatchObject({
     code: 7,

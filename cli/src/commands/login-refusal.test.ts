@@ -125,9 +125,9 @@ test('says that the folder uses another service', async () => {
   expect(screen).toContain(`try: coffer init --force --url ${url} -w main`)
 })
 
-test.each([[[]], [['--no-browser']]])('says that the service has no page for the login, with %j', async (flags) => {
+test.each([[[]], [['--no-browser']]])('says that the page for the login cannot be opened, with %j', async (flags) => {
   const session = openShell().terminal(['login', url, ...flags])
-  await session.see('This service has no page for the login; it goes on here.')
+  await session.see('There is no page at http://localhost:8080/device; the login goes on here.')
   await session.see('Email address')
   session.type('\u0003')
   expect(await session.ended).toMatchObject({ code: 130 })

@@ -1,6 +1,6 @@
 import { type Api, ApiError, type AuthState, createApi, ResponseError, type Workspace } from '@coffer/sdk'
 import { defineCommand } from '../command.ts'
-import { connectOptions } from '../connect.ts'
+import { connectOptions } from '../connect-options.ts'
 import type { Context } from '../context.ts'
 import { CliError, usageError } from '../error.ts'
 import { visible } from '../output/table.ts'
@@ -10,6 +10,7 @@ import { chooseWorkspace } from '../place/workspace-choice.ts'
 import { keepLogin, type Store } from '../session/keep.ts'
 import { hasKeychain } from '../session/keychain.ts'
 import { readLogins, requireLoginFolder } from '../session/login-file.ts'
+import { namedTransport } from '../session/named-transport.ts'
 import { defaultUrl, parseServiceAddress } from '../session/service-address.ts'
 import { findSession } from '../session/session.ts'
 import { signIn } from '../session/sign-in.ts'
@@ -24,8 +25,8 @@ export const login = defineCommand({
   },
   details: `
 Opens a page of the service in the browser, where you approve this program. Asks for
-email address and password here if the service has no account or no such page yet, if
-no browser can be opened, and with --email.
+email address and password here if the service has no account yet, if no browser can be
+opened, and with --email.
 
 The session is kept in the keychain of the system, or in a file that only you can read
 if there is none. It ends after 8 hours without use, after 30 days, or with coffer logout.
@@ -51,7 +52,8 @@ Examples:
     if (store === 'keychain' && !(await hasKeychain())) {
       throw new CliError('failure', 'There is no keychain here, or it is locked.', 'coffer login --store file')
     }
-    const connect = (credential: string | null): Api => createApi(connectOptions(ctx, { url, credential }))
+    const connect = (credential: string | null): Api =>
+      createApi(connectOptions(ctx, { url, credential, platform: { transport: namedTransport } }))
     const state = await readState(
       createApi(connectOptions(ctx, { url, credential: null, timeoutMs: 5_000, retries: 0 })),
       url,

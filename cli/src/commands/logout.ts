@@ -1,7 +1,7 @@
 import { type Api, ApiError, CofferError, createApi } from '@coffer/sdk'
 import { wipeCache } from '../cache/offline-cache.ts'
 import { defineCommand } from '../command.ts'
-import { connectOptions } from '../connect.ts'
+import { connectOptions } from '../connect-options.ts'
 import type { Context } from '../context.ts'
 import { CliError } from '../error.ts'
 import { visible } from '../output/table.ts'

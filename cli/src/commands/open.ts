@@ -24,7 +24,7 @@ known. Prints the address where no browser can be opened.`,
     if (!isPage) {
       throw new CliError(
         'notFound',
-        `There is no page at ${page}: this release of the service has no web interface.`,
+        `There is no page at ${page}: the service runs without its dashboard.`,
         `${url}/docs, which describes the API`,
       )
     }

@@ -6,12 +6,9 @@ import { readSettings } from '../place/place.ts'
 import { buildEnvironment } from '../run/child-environment.ts'
 import { environmentOptionsOf, readOptionsOf, runFlags, splitNames, timesOf } from '../run/options.ts'
 import { openSource } from '../run/read-source.ts'
-import { maskInGithub, openRedactor } from '../run/redact/open.ts'
 import { raiseSignal } from '../run/signals.ts'
 import { listSources, mergeSources, type Source } from '../run/source.ts'
 import { isStartError, supervise } from '../run/supervise.ts'
-import { watchSources } from '../run/watch.ts'
-import { withoutSecrets } from '../secret/project.ts'
 
 const details = `
 The command starts without a shell, with the secrets as environment variables. Secrets take precedence over variables of
@@ -48,17 +45,19 @@ export const run = defineCommand({
   details,
   async run(ctx, { flags, rest }) {
     if (!rest || rest.length === 0) throw usageError('The command is missing.', 'coffer run -- command…')
-    const file = readSettings(ctx).file?.content.run
+    const settings = readSettings(ctx)
+    const file = settings.file?.content.run
     const read = readOptionsOf(ctx, flags)
     const environmentOptions = environmentOptionsOf(flags, file?.required)
     const isWatching = (flags.watch || file?.watch === true) && !read.isOffline
     if (flags.watch && read.isOffline) throw usageError('--watch needs the service: leave out --offline.')
     const { intervalMs, graceMs } = timesOf(flags)
 
-    const opened = await Promise.all(listSources(ctx).map((source) => openSource(ctx, source, read)))
+    const sources = listSources(ctx, settings)
+    const opened = await Promise.all(sources.map((source) => openSource(ctx, source, read, settings)))
     const watched = opened.map((one) => ({ opened: one, source: one.source, values: one.snapshot.values }))
     for (const { source, snapshot } of opened) {
-      if (Object.keys(snapshot.values).length === 0) sayEmpty(ctx, source)
+      if (Object.keys(snapshot.values).length === 0) await sayEmpty(ctx, source)
     }
     const environmentNow = () => buildEnvironment(ctx.env, mergeSources(watched), environmentOptions)
     const environment = environmentNow()
@@ -66,24 +65,27 @@ export const run = defineCommand({
 
     const isRedacting = flags.redact || file?.redact === true || isSet(ctx.env.COFFER_REDACT)
     const shown = flags.show.flatMap((names) => splitNames(names, '--show'))
-    if (isRedacting) maskInGithub(ctx, environment, shown)
+    // Loaded only here: code that most runs do not use would slow their start.
+    const redaction = isRedacting ? await import('../run/redact/open.ts') : undefined
+    const watch = isWatching ? await import('../run/watch.ts') : undefined
+    redaction?.maskInGithub(ctx, environment, shown)
     const supervised = supervise(ctx, environment, {
       command: flags.shell ? ['/bin/sh', '-c', rest.join(' ')] : rest,
       graceMs,
-      redactorOf: (environment) => (isRedacting ? openRedactor(environment, shown) : undefined),
+      redactorOf: (environment) => redaction?.openRedactor(environment, shown),
     })
     const watching = new AbortController()
     const onChange = () => {
       try {
         const changed = environmentNow()
-        if (isRedacting) maskInGithub(ctx, changed, shown)
+        redaction?.maskInGithub(ctx, changed, shown)
         supervised.update(changed)
       } catch (error) {
         if (!(error instanceof CliError)) throw error
         ctx.out.warn(`coffer: ${error.message} The command keeps the variables that it has.`)
       }
     }
-    if (isWatching) watchSources(ctx, watched, { intervalMs, signal: watching.signal, onChange })
+    watch?.watchSources(ctx, watched, { intervalMs, signal: watching.signal, onChange })
     try {
       const { code, signal } = await supervised.ended
       // At once: nothing is left to do, and an idle connection would have to be closed first.
@@ -98,7 +100,8 @@ export const run = defineCommand({
   },
 })
 
-function sayEmpty({ out }: Context, { workspace, project, environment, label }: Source): void {
+async function sayEmpty({ out }: Context, { workspace, project, environment, label }: Source): Promise<void> {
+  const { withoutSecrets } = await import('../secret/project.ts')
   const isNamed = workspace !== undefined && project !== undefined && environment !== undefined
   out.note(`coffer: ${isNamed ? withoutSecrets(workspace, project, environment) : `${label} has no secrets.`}`)
 }

@@ -5,11 +5,9 @@ import type { Context } from '../context.ts'
 import { parseDuration } from '../duration.ts'
 import { CliError, usageError } from '../error.ts'
 import { formatTime } from '../output/time.ts'
-import { readSettings, requireSetting } from '../place/place.ts'
 import { askHidden, askText, confirm } from '../prompt.ts'
 import { explainMissing, openProject, parseCount, requireEnvironmentName, requireNames } from '../secret/project.ts'
 import { cellOf, printable } from '../secret/value.ts'
-import { hasPage } from '../session/browser.ts'
 import { readStdin } from '../stdin.ts'
 
 export const share = defineCommand({
@@ -33,9 +31,9 @@ export const share = defineCommand({
     yes: { type: 'boolean', short: 'y', about: 'Open without asking' },
   },
   details: `
-Prints a link to a copy of the values, for somebody without an account. The reader opens it with coffer share --open, or
-in a browser if the service has a page for it. By default it is sealed here: the key is the part
-of the link after #, which no browser sends, so the service cannot read the share. - shares text from stdin.
+Prints a link to a copy of the values, for somebody without an account. The reader opens it in a browser, or with
+coffer share --open. By default it is sealed here: the key is the part of the link after #, which no browser sends, so
+the service cannot read the share. - shares text from stdin.
 
 --open shows what is in a link without a browser. It uses up a view, so it asks first. Without a value it asks for the
 link, which then is in no history of the shell and in no list of processes.
@@ -92,15 +90,9 @@ async function create(ctx: Context, args: readonly string[], flags: CreateFlags)
   else ctx.out.line(issued.url)
   const times = issued.maxViews === 1 ? 'once' : `${issued.maxViews} times`
   const until = formatTime(ctx.terminal, issued.expiresAt)
-  ctx.out.note(`Opens ${times}, until ${until}. To end it: coffer share --revoke ${issued.id}`)
-  if (!(await hasSharePage(ctx))) {
-    ctx.out.note('This service has no page for the link: the reader opens it with coffer share --open')
-  }
+  ctx.out.note(`Opens ${times}, until ${until}, in a browser or with coffer share --open.`)
+  ctx.out.note(`To end it: coffer share --revoke ${issued.id}`)
 }
-
-/** Asks for the page of no share: the token of a real one must not appear in the log of a proxy. */
-const hasSharePage = async (ctx: Context): Promise<boolean> =>
-  ctx.flags.quiet || hasPage(`${requireSetting(readSettings(ctx), 'url')}/share/page`)
 
 function limitsOf({ expires, views }: CreateFlags): Pick<NewShare, 'expiresIn' | 'maxViews'> {
   const expiresIn = Math.round(parseDuration(expires ?? '1h', '--expires') / 1_000)

@@ -1,5 +1,6 @@
 /** Every command, in the order of the help. A command's module is loaded when it is called. */
 import type { CommandEntry } from '../command.ts'
+import { run } from './run.ts'
 
 export const commandTable: readonly CommandEntry[] = [
   { name: 'login', about: 'Sign in to a service', load: async () => (await import('./login.ts')).login },
@@ -19,7 +20,8 @@ export const commandTable: readonly CommandEntry[] = [
   {
     name: 'run',
     about: 'Run a command with the secrets as environment variables',
-    load: async () => (await import('./run.ts')).run,
+    // Starts programs, so its own start counts most: it is in the file that is loaded first.
+    load: async () => run,
   },
   {
     name: 'secrets',

@@ -55,7 +55,13 @@ export function requireSetting(settings: Settings, name: PlaceName): string {
   const found = settings.find(name)
   if (!found)
     throw usageError(`The ${name === 'url' ? 'address of the service' : name} is not known.`, hintFor(settings, name))
-  return name === 'url' ? withoutSlash(found.value) : found.value
+  return name === 'url' ? addressOf(found) : found.value
+}
+
+/** Names the source of a wrong address. Never quotes it: it may hold a password. */
+function addressOf({ value, from }: Setting): string {
+  if (/^https?:$/.test(URL.canParse(value) ? new URL(value).protocol : '')) return withoutSlash(value)
+  throw usageError(`The address of the service, from ${from}, is not an http(s) URL.`, 'https://coffer.example.com')
 }
 
 /** The address of the service, if it is known. */

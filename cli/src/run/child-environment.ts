@@ -35,28 +35,29 @@ export function buildEnvironment(shell: Environment, found: Variables, options: 
   const { preserved, isPristine } = options
   const remarks: string[] = []
   const isNamed = (name: string) => preserved !== 'all' && preserved.includes(name)
-  const variables = new Map<string, string>()
+  // Without a prototype, because a secret may be called `__proto__`.
+  const variables: Record<string, string> = Object.create(null)
   for (const [name, value] of Object.entries(shell)) {
     if (value === undefined || (isPristine && !isNamed(name))) continue
-    if (!isCredential(name) || isNamed(name)) variables.set(name, value)
+    if (!isCredential(name) || isNamed(name)) variables[name] = value
   }
   const secrets = new Map<string, Variable>()
   for (const [name, secret] of chooseSecrets(found, options)) {
-    const isInShell = variables.has(name)
+    const isInShell = name in variables
     if (isInShell && (preserved === 'all' || isNamed(name))) {
       remarks.push(`${name}: from the shell, not from ${secret.from} (--preserve-env)`)
       continue
     }
     if (isInShell) remarks.push(`${name}: from ${secret.from}, replaces the variable of the shell`)
     secrets.set(name, secret)
-    variables.set(name, secret.value)
+    variables[name] = secret.value
   }
   checkSecrets(secrets, options.allowsUnsafe)
-  const missing = options.required.filter((name) => !variables.has(name))
+  const missing = options.required.filter((name) => !(name in variables))
   if (missing.length > 0) {
     throw new CliError('runFailed', `${listNames(missing)} must be set, as run.required of .coffer.json says.`)
   }
-  return { variables: Object.fromEntries(variables), secrets, remarks }
+  return { variables, secrets, remarks }
 }
 
 function chooseSecrets(found: Variables, { only, prefix }: EnvironmentOptions): [string, Variable][] {

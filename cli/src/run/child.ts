@@ -3,8 +3,7 @@ import type { ChildProcess, StdioOptions } from 'node:child_process'
 import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { CliError } from '../error.ts'
-import { pipeRedacted } from './redact/pipe.ts'
-import type { Redactor } from './redact/redactor.ts'
+import type { CopyStream } from './redact/open.ts'
 
 type Launch = {
   readonly command: readonly string[]
@@ -14,8 +13,8 @@ type Launch = {
   readonly variables: Readonly<Record<string, string>>
   /** A group of its own, so that signals reach everything that the command has started. */
   readonly ownGroup: boolean
-  /** Streams that are no terminals pass through it. */
-  readonly redactor: Redactor | undefined
+  /** Copies the streams that are no terminals. */
+  readonly copy: CopyStream | undefined
 }
 
 export type Outcome = { readonly code: number | null; readonly signal: NodeJS.Signals | null }
@@ -30,9 +29,9 @@ export type Child = {
 /** Throws a CliError if the command cannot be started. */
 export function startChild(launch: Launch): Child {
   const { spawn } = process.getBuiltinModule('node:child_process')
-  const { variables, cwd, ownGroup, redactor } = launch
+  const { variables, cwd, ownGroup, copy } = launch
   const [name = '', ...args] = launch.command
-  const hidden = (fd: number) => (redactor && !process.getBuiltinModule('node:tty').isatty(fd) ? 'pipe' : 'inherit')
+  const hidden = (fd: number) => (copy && !process.getBuiltinModule('node:tty').isatty(fd) ? 'pipe' : 'inherit')
   const stdio: StdioOptions = ['inherit', hidden(1), hidden(2)]
   const file = variables.PATH === undefined ? findProgram(name, launch.path) : name
   let child: ChildProcess
@@ -41,11 +40,8 @@ export function startChild(launch: Launch): Child {
   } catch (error) {
     throw startError(error, launch)
   }
-  const pipes = redactor
-    ? [
-        ...(child.stdout ? [pipeRedacted(child.stdout, 1, redactor)] : []),
-        ...(child.stderr ? [pipeRedacted(child.stderr, 2, redactor)] : []),
-      ]
+  const pipes = copy
+    ? [...(child.stdout ? [copy(child.stdout, 1)] : []), ...(child.stderr ? [copy(child.stderr, 2)] : [])]
     : []
   const ended = new Promise<Outcome>((resolve, reject) => {
     // After an error `exit` does not follow, but `close` does, with a code that is none.

@@ -2,11 +2,11 @@
 import { ApiError, ConnectionError, openSecrets, type Secrets, type SecretsOptions, type Snapshot } from '@coffer/sdk'
 import { findCacheKey } from '../cache/cache-key.ts'
 import { type Cached, type CacheFile, openCacheFile } from '../cache/offline-cache.ts'
-import { connect, connectOptions } from '../connect.ts'
+import { connectOptions } from '../connect-options.ts'
 import type { Context } from '../context.ts'
 import { describeDuration } from '../duration.ts'
 import { CliError } from '../error.ts'
-import { requireEnvironment } from '../secret/project.ts'
+import type { Settings } from '../place/place.ts'
 import type { Source } from './source.ts'
 
 export type ReadOptions = {
@@ -44,7 +44,12 @@ const isOutage = (error: unknown): boolean =>
 export const isRefusal = (error: unknown): error is ApiError =>
   error instanceof ApiError && [401, 403, 404].includes(error.status)
 
-export async function openSource(ctx: Context, source: Source, options: ReadOptions): Promise<Opened> {
+export async function openSource(
+  ctx: Context,
+  source: Source,
+  options: ReadOptions,
+  settings: Settings,
+): Promise<Opened> {
   const { url, onUnresolved } = { ...source, ...options }
   const key = options.usesCache ? await findCacheKey(ctx.env, url, { mayCreate: true }) : undefined
   const cache = key && openCacheFile(ctx.env, { ...source, onUnresolved }, key)
@@ -56,7 +61,7 @@ export async function openSource(ctx: Context, source: Source, options: ReadOpti
   }
   const open = (limits: Partial<SecretsOptions>, snapshot: Snapshot | undefined) =>
     openSecrets({
-      ...connectOptions(ctx, limits),
+      ...connectOptions(ctx, limits, settings),
       ...(source.workspace !== undefined && { workspace: source.workspace }),
       ...(source.project !== undefined && { project: source.project }),
       ...(source.environment !== undefined && { environment: source.environment }),
@@ -96,6 +101,8 @@ export async function openSource(ctx: Context, source: Source, options: ReadOpti
     } catch (error) {
       if (isRefusal(error)) cache?.remove()
       if (isRefusal(error) && error.status === 404 && source.project !== undefined) {
+        const { connect } = await import('../connect.ts')
+        const { requireEnvironment } = await import('../secret/project.ts')
         const project = { api: connect(ctx, patient), path: { ws: source.workspace ?? '', prj: source.project } }
         await requireEnvironment(project, source.environment ?? '')
       }

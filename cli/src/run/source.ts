@@ -19,8 +19,7 @@ export type Source = {
  * `sources` of .coffer.json, or the one environment of the settings. A project that is named by a flag or a variable
  * replaces the sources, an environment theirs.
  */
-export function listSources(ctx: Context): Source[] {
-  const settings = readSettings(ctx)
+export function listSources(ctx: Context, settings: Settings = readSettings(ctx)): Source[] {
   const isExplicit = (name: 'project' | 'environment') =>
     ctx.flags[name] !== undefined || Boolean(ctx.env[`COFFER_${name.toUpperCase()}`])
   const listed = isExplicit('project') ? undefined : settings.file?.content.sources

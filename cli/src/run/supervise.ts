@@ -3,12 +3,12 @@ import type { Context } from '../context.ts'
 import { CliError } from '../error.ts'
 import { type Child, type Outcome, startChild } from './child.ts'
 import { type ChildEnvironment, changedNames, listNames } from './child-environment.ts'
-import type { Redactor } from './redact/redactor.ts'
+import type { CopyStream } from './redact/open.ts'
 import { handleSignals, hasTerminal } from './signals.ts'
 
 type SuperviseOptions = {
   readonly command: readonly string[]
-  readonly redactorOf: (environment: ChildEnvironment) => Redactor | undefined
+  readonly redactorOf: (environment: ChildEnvironment) => CopyStream | undefined
   readonly graceMs: number
 }
 
@@ -43,7 +43,7 @@ export function supervise(ctx: Context, first: ChildEnvironment, options: Superv
         cwd: ctx.cwd,
         variables: current.variables,
         ownGroup: !isTerminal,
-        redactor: options.redactorOf(current),
+        copy: options.redactorOf(current),
       })
       const outcome = await child.ended
       if (!next || isInterrupted) return outcome

@@ -10,7 +10,6 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Environment } from '../environment.ts'
 import { CliError } from '../error.ts'
@@ -39,8 +38,10 @@ export function configFolder(env: Environment): string | undefined {
 
 export function homeOf(env: Environment): string | undefined {
   if (env.HOME) return env.HOME
+  if (env.HOME === '') return undefined
   try {
-    return env.HOME === undefined && homedir() !== '/' ? homedir() : undefined
+    const home = process.getBuiltinModule('node:os').homedir()
+    return home === '/' ? undefined : home
   } catch {
     return undefined
   }

@@ -19,7 +19,7 @@ export async function signIn(ctx: Context, connect: Connect, state: AuthState, w
     ctx.out.note(
       isPage
         ? 'No browser can be opened; the login goes on here.'
-        : 'This service has no page for the login; it goes on here.',
+        : `There is no page at ${visible(code.verificationUri)}; the login goes on here.`,
     )
   }
   return signInHere(ctx, connect, state, email)

@@ -1,13 +1,20 @@
 /** Which values are hidden in the output of the command. */
 import { fstatSync } from 'node:fs'
+import type { Readable } from 'node:stream'
 import type { Context } from '../../context.ts'
 import { isSet } from '../../environment.ts'
 import type { ChildEnvironment } from '../child-environment.ts'
 import { formsOf, isHidden, linesOf } from './forms.ts'
-import { createRedactor, type Redactor } from './redactor.ts'
+import { type Pipe, pipeRedacted } from './pipe.ts'
+import { createRedactor } from './redactor.ts'
 
-export const openRedactor = (environment: ChildEnvironment, shown: readonly string[]): Redactor =>
-  createRedactor(formsOf(hiddenValues(environment, shown)))
+/** Copies a stream of the command to our own of this number, without the values. */
+export type CopyStream = (source: Readable, fd: number) => Pipe
+
+export function openRedactor(environment: ChildEnvironment, shown: readonly string[]): CopyStream {
+  const redactor = createRedactor(formsOf(hiddenValues(environment, shown)))
+  return (source, fd) => pipeRedacted(source, fd, redactor)
+}
 
 const hiddenValues = ({ secrets }: ChildEnvironment, shown: readonly string[]): string[] =>
   [...secrets].filter(([name, { value }]) => !shown.includes(name) && isHidden(value)).map(([, { value }]) => value)

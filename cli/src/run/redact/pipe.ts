@@ -10,7 +10,7 @@ const idleMs = 1_000
 /** A reader that is behind is tried again after this time. */
 const busyMs = 10
 
-type Pipe = {
+export type Pipe = {
   /** Resolves when everything that the command has written is out. Call it when the command has ended. */
   finish(): Promise<void>
 }
