@@ -5,8 +5,14 @@ import { deepOnly, perEngine, times } from './test/tier.ts'
 /** Rooms are tested through HTTP on both engines; pure functions (all tests in crypto and domain) and the house need none. */
 const rooms = ['server/src/{http,store,jobs,operator}/**/*.test.ts']
 /** Ends what hangs; nothing is measured by it. */
-const patienceMs = times(60_000, 240_000)
-const shared = { setupFiles: ['test/loopback-only.ts'], testTimeout: patienceMs, hookTimeout: patienceMs }
+const patienceMs = times(180_000, 240_000)
+const shared = {
+  setupFiles: ['test/loopback-only.ts'],
+  testTimeout: patienceMs,
+  hookTimeout: patienceMs,
+  // A process runs many files and loads the server once, which takes longer than most files' tests.
+  isolate: false,
+}
 /** `npm test`; without a tier, as with `npm run test:deep`, every project has all of its files. */
 const isFast = process.env.COFFER_TEST_TIER === 'fast'
 
@@ -32,6 +38,7 @@ const unit = {
     'torture/*.test.ts',
   ],
   exclude: ['{bench,torture}/run.test.ts', ...(isFast ? deepOnly : [])],
+  globalSetup: ['test/sqlite.ts'],
 }
 
 const sqlite = {
@@ -40,7 +47,7 @@ const sqlite = {
   include: rooms,
   exclude: isFast ? [...deepOnly] : [],
   env: { COFFER_TEST_ENGINE: 'sqlite' },
-  globalSetup: ['test/sqlite.ts'],
+  globalSetup: ['test/sqlite.ts', 'test/built-dashboard.ts'],
 }
 
 const postgres = {
@@ -55,12 +62,33 @@ const postgres = {
     ...(isFast ? deepOnly : []),
   ],
   env: { COFFER_TEST_ENGINE: 'postgres' },
-  globalSetup: ['test/postgres.ts'],
+  globalSetup: ['test/postgres.ts', 'test/built-dashboard.ts'],
+}
+
+/** Pages in a real Chromium. They call the same API on either engine: the fast tier has them on SQLite alone. */
+const dashboard = {
+  ...shared,
+  name: 'dashboard',
+  include: ['dashboard/**/*.test.ts'],
+  exclude: isFast ? [...deepOnly] : [],
+  env: { COFFER_TEST_ENGINE: 'sqlite' },
+  globalSetup: ['test/sqlite.ts', 'test/built-dashboard.ts'],
+}
+
+const dashboardOnPostgres = {
+  ...dashboard,
+  name: 'dashboard-postgres',
+  // Files, builds, pure functions and the forms of providers are the same on either.
+  exclude: ['dashboard/*.test.ts', 'dashboard/src/{parts,pages/grid/edit}/**', '**/every-provider.test.ts'],
+  env: { COFFER_TEST_ENGINE: 'postgres' },
+  globalSetup: ['test/postgres.ts', 'test/built-dashboard.ts'],
 }
 
 /** The vendors' own clients and descriptions judge the fakes: about 1 GB, which `npm run test:deep` installs. */
 const vendor = {
   ...shared,
+  // Some of their clients write into the objects that they are given, which other files use too.
+  isolate: true,
   name: 'vendor',
   include: ['test/vendor/*.test.ts'],
   env: { COFFER_TEST_TIER: 'deep' },
@@ -69,8 +97,11 @@ const vendor = {
 /** A short run each of the torture and the bench. */
 const short = { ...shared, name: 'short', include: ['{bench,torture}/run.test.ts'] }
 
-const projects = isFast ? [unit, sqlite, postgres] : [unit, sqlite, postgres, vendor, short]
+const projects = isFast
+  ? [unit, sqlite, postgres, dashboard]
+  : [unit, sqlite, postgres, dashboard, dashboardOnPostgres, vendor, short]
 
 export default defineConfig({
-  test: { maxWorkers: 2, sequence: { sequencer: TortureFirst }, projects: projects.map((test) => ({ test })) },
+  // More than the usual two cores: a third of a worker's time is spent waiting for other processes and timers.
+  test: { maxWorkers: 3, sequence: { sequencer: TortureFirst }, projects: projects.map((test) => ({ test })) },
 })

@@ -68,9 +68,9 @@ function portOf(child: ChildProcess): Promise<number> {
   })
 }
 
-/** The same command as `npm start`. */
+/** The same command as `npm start`, after the build. */
 const { scripts }: { scripts: { start: string } } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-const serviceArgs = scripts.start.replace(/^exec node /, '').split(' ')
+const serviceArgs = scripts.start.replace(/^.*exec node /, '').split(' ')
 
 export const startService = (dataDir: string, settings: Record<string, string> = {}): Promise<Running> =>
   start(serviceArgs, {

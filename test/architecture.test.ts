@@ -46,7 +46,7 @@ test('a layer imports only the layers below it', () => {
   expect(wrong).toEqual([])
 })
 
-const folders = ['server/src', 'contract', 'sdk', 'cli', 'test', 'bench', 'torture', 'docs']
+const folders = ['server/src', 'contract', 'sdk', 'cli', 'dashboard', 'test', 'bench', 'torture', 'docs']
 const everyEdge = folders.flatMap((folder) => listFiles(join(root, folder))).flatMap((file) => edgesOf(importsOf(file)))
 
 test('no import cycle between files, type imports included', () => {
@@ -132,6 +132,18 @@ test('the client library imports only its own files, and only platform.ts uses N
   expect(users.map((file) => relative(root, file))).toEqual(['sdk/src/platform.ts'])
 })
 
+test('the dashboard sees the client library alone, and its plain pages have no React', () => {
+  const pages = listFiles(join(root, 'dashboard/src')).filter((file) => !file.endsWith('.test.ts'))
+  const packages = (files: readonly string[]) =>
+    new Set(files.flatMap(importsOf).flatMap(({ to }) => (to.startsWith('.') ? [] : [to])))
+  const allowed = /^(@coffer\/sdk|react|react-dom|@tanstack|@base-ui|uqr)(\/|$)/
+  expect([...packages(pages)].filter((name) => !allowed.test(name))).toEqual([])
+  const plain = pages.filter((file) => file.includes('/src/plain/'))
+  expect([...packages(plain)].filter((name) => !name.startsWith('@coffer/sdk'))).toEqual([])
+  const outside = plain.flatMap(importsOf).filter(({ to }) => /^\.\.\/(?!look\/)/.test(to))
+  expect(outside).toEqual([])
+})
+
 test('the generator, the build and the type checks of the client library use nothing of the service', () => {
   const outside = clientFiles
     .filter((file) => !clientLibrary.includes(file))
@@ -204,12 +216,14 @@ test('the fuzzer imports no code of the service', () => {
 })
 
 test('every export is used in another file', () => {
-  const files = ['server/src', 'cli', 'test', 'bench', 'torture', 'docs'].flatMap((folder) =>
+  const files = ['server/src', 'cli', 'dashboard', 'test', 'bench', 'torture', 'docs'].flatMap((folder) =>
     listFiles(join(root, folder)),
   )
   const texts = new Map(files.map((file) => [file, readFileSync(file, 'utf8')]))
   const namedIn = new Map<string, Set<string>>()
-  const clientTests = listFiles(join(root, 'sdk')).map((file): [string, string] => [file, readFileSync(file, 'utf8')])
+  const clientTests = ['sdk']
+    .flatMap((folder) => listFiles(join(root, folder)))
+    .map((file): [string, string] => [file, readFileSync(file, 'utf8')])
   for (const [file, text] of [...texts, ...clientTests]) {
     for (const [name] of text.matchAll(/[\w$]+/g)) namedIn.set(name, (namedIn.get(name) ?? new Set()).add(file))
   }

@@ -6,6 +6,7 @@ import type { CommandEntry } from '../cli/src/command.ts'
 import { commandTable } from '../cli/src/commands/table.ts'
 import { exitCodes } from '../cli/src/error.ts'
 import { globalFlags } from '../cli/src/flag.ts'
+import { keyHelp, letterHelp } from '../dashboard/src/pages/grid/keys.ts'
 import { cliPage } from '../docs/cli-page.ts'
 import { pagesFolder, providerPages } from '../docs/provider-pages.ts'
 import { mappingFields } from '../server/src/domain/sync/mapping.ts'
@@ -19,6 +20,15 @@ test('docs/operation.md lists every setting with its default', () => {
   const table = ['| Name | Default | Meaning |', '|---|---|---|', ...rows].join('\n')
   const page = readFileSync(join(root, 'docs/operation.md'), 'utf8')
   expect(/<!-- settings -->\n([\s\S]*?)\n<!-- \/settings -->/.exec(page)?.[1]).toBe(table)
+})
+
+test('docs/dashboard.md lists every key as the dashboard does', () => {
+  const rows = [...keyHelp, ...letterHelp].map(
+    ({ keys, text }) => `| ${keys.map((key) => `<kbd>${key}</kbd>`).join(' ')} | ${text} |`,
+  )
+  const page = readFileSync(join(root, 'docs/dashboard.md'), 'utf8')
+  const table = ['| Key | Effect |', '|---|---|', ...rows].join('\n')
+  expect(/<!-- keys -->\n([\s\S]*?)\n<!-- \/keys -->/.exec(page)?.[1]).toBe(table)
 })
 
 test('docs/provider has exactly one page per provider, as "npm run docs" writes it', () => {

@@ -4,7 +4,6 @@
  */
 import { randomBytes } from 'node:crypto'
 import { copyFile, cp, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SignedIn } from '@coffer/contract/auth'
 import type { Role, Scope } from '@coffer/contract/field'
@@ -76,7 +75,7 @@ export async function copyDatabase({ settings, dataDir: source }: Database): Pro
   return url === undefined ? inFolder(dataDir) : createOnPostgres(dataDir, new URL(url).pathname.slice(1))
 }
 
-const makeFolder = () => mkdtemp(join(tmpdir(), 'coffer-test-'))
+const makeFolder = () => mkdtemp(join(inject('databaseFolder'), 'data-'))
 
 function inFolder(dataDir: string): Database {
   return { settings: { COFFER_DATA_DIR: dataDir }, dataDir, drop: () => rm(dataDir, { recursive: true, force: true }) }
@@ -165,50 +164,32 @@ export async function registerOwner(
 
 let knownHash: Promise<string> | undefined
 
-/** A user with an account and an optional membership, without the invite flow. */
+/** A user with an account, a session and an optional membership, without the invite flow and the cost of a login. */
 export async function addUser(
   service: TestService,
   email: string,
   membership?: { workspaceId: string; role: Role; scope?: Scope; isOwner?: boolean },
 ): Promise<TestUser> {
   const { services } = service.app
-  const account = await newAccount(service, email)
-  const { createdAt } = account
+  knownHash ??= hashPassword({ release: () => undefined }, password)
+  const passwordHash = await knownHash
+  const userId = newId()
   const memberId = newId()
+  const session = createBearer(sessionPrefix)
+  const createdAt = services.now()
+  const at = { createdAt, lastSeenAt: createdAt, expiresAt: createdAt + sessionMaxMs }
   await services.engine.transaction(`test:${email}`, async ({ db }) => {
     const store = createStore(db, services.keys)
-    await store.accounts.insert(account)
+    const named = { id: userId, email, name: email, preferences: defaultPreferences }
+    await store.accounts.insert({ ...named, passwordHash, createdAt, emailVerifiedAt: null })
+    await store.sessions.insert({ id: newId(), userId, type: 'browser', ip: '', userAgent: '', ...at }, session)
     if (!membership) return
     const { workspaceId, role, scope = everything, isOwner = false } = membership
-    await store.members.insert({ id: memberId, workspaceId, userId: account.id, role, isOwner, scope, createdAt })
+    await store.members.insert({ id: memberId, workspaceId, userId, role, isOwner, scope, createdAt })
     await store.changes.append('workspace', workspaceId, createdAt)
   })
   if (membership) services.snapshots.drop(membership.workspaceId)
-  const { body, status, text } = await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email, password } })
-  expect(status, text).toBe(200)
-  return { id: account.id, email, session: body.accessToken, memberId }
-}
-
-async function newAccount({ app: { services } }: TestService, email: string) {
-  knownHash ??= hashPassword({ release: () => undefined }, password)
-  const passwordHash = await knownHash
-  const created = { createdAt: services.now(), emailVerifiedAt: null }
-  return { id: newId(), email, name: email, passwordHash, preferences: defaultPreferences, ...created }
-}
-
-/** A user with an account and a session, without the cost of a login: for tests with very many users. */
-export async function addSignedIn(service: TestService, email: string): Promise<TestUser> {
-  const { services } = service.app
-  const account = await newAccount(service, email)
-  const { id, createdAt } = account
-  const session = createBearer(sessionPrefix)
-  await services.engine.transaction(`test:${email}`, async ({ db }) => {
-    const store = createStore(db, services.keys)
-    await store.accounts.insert(account)
-    const at = { createdAt, lastSeenAt: createdAt, expiresAt: createdAt + sessionMaxMs }
-    await store.sessions.insert({ id: newId(), userId: id, type: 'browser', ip: '', userAgent: '', ...at }, session)
-  })
-  return { id, email, session }
+  return { id: userId, email, session, memberId }
 }
 
 export async function createToken(

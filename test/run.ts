@@ -50,6 +50,7 @@ if (filters.length === 0) {
   count(run('biome', ['check', '--error-on-warnings', '.']))
   console.log('Types …')
   count(run('tsc', ['--noEmit']))
+  count(run('tsc', ['--noEmit', '--project', 'dashboard']))
   if (tier === 'deep') count(run('tsc', ['--noEmit', '--project', 'test/vendor']))
 }
 console.log('Tests …')

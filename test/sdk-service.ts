@@ -27,7 +27,7 @@ export type SdkService = {
 }
 
 export async function startSdkService(settings: Record<string, string> = {}): Promise<SdkService> {
-  const database = await createDatabase()
+  const database = await createDatabase({ hasSchema: true })
   const service = await openService({ ...database.settings, ...settings }, database.dataDir)
   const { session } = await registerOwner(service)
   const { environments } = await createProject(service, session, 'api')

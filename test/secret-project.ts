@@ -8,11 +8,13 @@ import { type Answer, createProject, type TestService } from './harness.ts'
 export type Values = Record<string, string>
 export type SecretProject = Awaited<ReturnType<typeof createSecretProject>>
 
-let made = 0
+/** Counts for each database, so that names do not depend on the tests before. */
+const made = new Map<string, number>()
 
 export async function createSecretProject(service: TestService, session: string) {
-  made += 1
-  const { id, slug, environments } = await createProject(service, session, `secrets-${made}`)
+  const number = (made.get(service.dataDir) ?? 0) + 1
+  made.set(service.dataDir, number)
+  const { id, slug, environments } = await createProject(service, session, `secrets-${number}`)
   const root = `/v1/workspace/main/project/${slug}`
   const idOf = (name: string) => environments.find((environment) => environment.name === name)?.id ?? ''
 

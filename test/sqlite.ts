@@ -1,10 +1,9 @@
 /** A database with the schema, made once per test run: copying it is much faster than migrating. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { openSqlite } from '../server/src/store/engine/sqlite.ts'
 import { migrate } from '../server/src/store/migrate.ts'
+import { provideDatabaseFolder } from './memory-disk.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -13,11 +12,11 @@ declare module 'vitest' {
 }
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const folder = await mkdtemp(join(tmpdir(), 'coffer-template-'))
+  const { folder, remove } = await provideDatabaseFolder(project)
   const path = join(folder, 'template.db')
   const engine = openSqlite(path)
   await migrate(engine, Date.now())
   await engine.close()
   project.provide('sqliteTemplate', path)
-  return () => rm(folder, { recursive: true, force: true })
+  return remove
 }

@@ -9,15 +9,36 @@ export const times = (fast: number, deep: number) => (isDeep ? deep : fast)
 
 /**
  * Test files of the deep tier alone: they install packages, build, need programs that few machines have, or fill queues
- * and disks for a quarter of a minute.
+ * and disks for a quarter of a minute; and most tests of single pages, since `every-page.test.ts` opens each of them.
  */
 export const deepOnly: readonly string[] = [
   'cli/src/cache/offline-cache.test.ts',
-  'cli/src/commands/login-refusal.test.ts',
-  'cli/src/commands/sync/sync.test.ts',
-  'cli/src/run/watch.test.ts',
   'cli/src/session/keychain.test.ts',
-  'server/src/http/limits/fairness.test.ts',
+  'dashboard/build.test.ts',
+  'dashboard/src/pages/access/identities.test.ts',
+  'dashboard/src/pages/access/members.test.ts',
+  'dashboard/src/pages/audit/audit.test.ts',
+  'dashboard/src/pages/grid/history-drawer.test.ts',
+  'dashboard/src/pages/grid/import-choice.test.ts',
+  'dashboard/src/pages/grid/import-dialog.test.ts',
+  'dashboard/src/pages/grid/large.test.ts',
+  'dashboard/src/pages/grid/outage.test.ts',
+  'dashboard/src/pages/grid/overlay.test.ts',
+  'dashboard/src/pages/grid/role.test.ts',
+  'dashboard/src/pages/grid/use-dialog.test.ts',
+  'dashboard/src/pages/history/history.test.ts',
+  'dashboard/src/pages/me/me.test.ts',
+  'dashboard/src/pages/me/preference.test.ts',
+  'dashboard/src/pages/project/settings.test.ts',
+  'dashboard/src/pages/setup/setup-choice.test.ts',
+  'dashboard/src/pages/shell/palette.test.ts',
+  'dashboard/src/pages/syncs/every-provider.test.ts',
+  'dashboard/src/pages/syncs/syncs.test.ts',
+  'dashboard/src/pages/trash/trash.test.ts',
+  'dashboard/src/pages/workspace/administration.test.ts',
+  'dashboard/src/pages/workspace/workspace.test.ts',
+  'dashboard/src/plain/device-login.test.ts',
+  'dashboard/src/plain/device.test.ts',
   'server/src/http/limits/slot.test.ts',
   'server/src/http/routes/secret/large-response.test.ts',
   'server/src/http/routes/secret/size.test.ts',

@@ -1,5 +1,4 @@
 /** The bundle of an application: its size, its parts, and a run in a real browser and a bare process. */
-import { execFileSync } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { builtinModules } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -8,11 +7,9 @@ import { gzipSync } from 'node:zlib'
 import { chromium } from 'playwright-core'
 import { rolldown } from 'rolldown'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { requirePrograms } from '../../test/debian-package.ts'
+import { browserOptions } from '../../test/browser-program.ts'
 import { startNode } from '../../test/program.ts'
 import { type SdkService, startSdkService } from '../../test/sdk-service.ts'
-
-await requirePrograms('chromium')
 
 const packageFolder = join(import.meta.dirname, '..')
 
@@ -63,10 +60,7 @@ test('a bundle holds only the parts that are used', async () => {
 
 test('an application in Chromium reads secrets and calls the API', async () => {
   const { code } = await bundle(`import { coffer } from '${entry}'; globalThis.coffer = coffer`)
-  const executablePath = execFileSync('sh', ['-c', 'command -v chromium'], { encoding: 'utf8' }).trim()
-  // The sandbox does not start as root. No host name resolves, so that the browser reaches only the service.
-  const args = ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1']
-  const browser = await chromium.launch({ executablePath, args })
+  const browser = await chromium.launch(await browserOptions())
   onTestFinished(() => browser.close())
   // The service has no page to run scripts on yet, so its security policy is set aside.
   const page = await browser.newPage({ bypassCSP: true })

@@ -1,5 +1,4 @@
 /** The envelope format is stable, in Node and in a real browser, and only link and passphrase together open an envelope. */
-import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
@@ -8,7 +7,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { requirePrograms } from '../../test/debian-package.ts'
+import { browserOptions } from '../../test/browser-program.ts'
 import { times } from '../../test/tier.ts'
 import {
   deriveShareKeys,
@@ -20,8 +19,6 @@ import {
   toBase64Url,
   unlock,
 } from './share-envelope.ts'
-
-await requirePrograms('chromium')
 
 const secret = new Uint8Array(32).fill(0x11)
 const nonce = new Uint8Array(12).fill(0x33)
@@ -205,10 +202,7 @@ describe('in a real browser', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const address = server.address()
     const port = typeof address === 'object' && address ? address.port : 0
-    const executablePath = execFileSync('sh', ['-c', 'command -v chromium'], { encoding: 'utf8' }).trim()
-    // The sandbox does not start as root. No host name resolves, so that the browser requests only this page.
-    const args = ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1']
-    browser = await chromium.launch({ executablePath, args })
+    browser = await chromium.launch(await browserOptions())
     page = await browser.newPage()
     await page.goto(`http://127.0.0.1:${port}/`)
     // The page imports the same file that Node has loaded above.

@@ -5,7 +5,7 @@ import { Ajv } from 'ajv'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import {
-  addSignedIn,
+  addUser,
   createProject,
   createToken,
   offline,
@@ -54,7 +54,7 @@ type OwnWorkspace = { readonly world: World; readonly session: string; readonly 
 
 /** A workspace for one test to change, with an owner, a session and a read token. */
 async function createWorld(slug: string): Promise<OwnWorkspace> {
-  const { session } = await addSignedIn(service, `${slug}@example.com`)
+  const { session } = await addUser(service, `${slug}@example.com`)
   const made = { token: session, body: { name: slug, slug } }
   const { body: workspace } = await service.call<{ id: string }>('POST', '/v1/workspace', made)
   const project = await createProject(service, session, 'api', { workspace: slug })

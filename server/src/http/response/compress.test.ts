@@ -8,6 +8,7 @@ import { describeChanges, readContent, restoreContent } from '../../../../test/c
 import {
   addUser,
   createToken,
+  offline,
   registerOwner,
   startService,
   type TestService,
@@ -25,7 +26,7 @@ let project: SecretProject
 const canary = 'canary-of-the-compressor'
 
 beforeAll(async () => {
-  service = await startService()
+  service = await startService({}, offline)
   owner = await registerOwner(service)
   const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
   const heir = await addUser(service, 'heir@example.com', { workspaceId: body.id, role: 'admin' })

@@ -270,7 +270,6 @@ test('the audit trail says who approved which client; neither code is in the dat
       entity: { type: 'device-login', name: clientId },
       after: { state: 'approved', ip: '127.0.0.1' },
     },
-    { action: 'LOGIN' },
   ])
 })
 

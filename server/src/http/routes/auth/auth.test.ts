@@ -179,6 +179,7 @@ test('a valid session or JWT cannot be exchanged and gets a 403, an invalid one 
 test('the audit trail of each workspace of a person records successful and failed sign-ins, without the password', async () => {
   const [main] = (await service.call<{ id: string }[]>('GET', '/v1/workspace', { token: owner.session })).body
   const person = await addUser(service, 'told@example.com', { workspaceId: main?.id ?? '', role: 'member' })
+  await login({ email: person.email, password })
   await login({ email: person.email, password: 'a wrong password' })
   // The response to a wrong password does not wait for the audit entry.
   await vi.waitFor(async () => {

@@ -6,7 +6,7 @@ import type { IssuedInvite } from '@coffer/contract/invite'
 import type { Member } from '@coffer/contract/member'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
-  addSignedIn,
+  addUser,
   createProject,
   engine,
   openService,
@@ -28,7 +28,7 @@ beforeAll(async () => {
   service = await startService()
   nodes = engine === 'postgres' ? [service, await openService(service.settings, service.dataDir)] : [service]
   owner = await registerOwner(service)
-  place = await createMemberWorkspace(service, owner, addSignedIn)
+  place = await createMemberWorkspace(service, owner)
 })
 afterAll(async () => {
   for (const node of nodes.slice(1)) await node.stop()
@@ -54,7 +54,7 @@ const rowPath = (id: string) => `${place.root}/rbac/${id}`
 
 async function invited(body: Record<string, unknown> = {}): Promise<{ user: TestUser; invite: IssuedInvite }> {
   const email = place.newAddress()
-  const user = await addSignedIn(service, email)
+  const user = await addUser(service, email)
   return { user, invite: await place.mustInvite({ email, ...body }) }
 }
 
@@ -254,7 +254,7 @@ test('one of two concurrent ownership transfers succeeds', async () => {
 test('an ownership transfer to someone who is concurrently demoted or removed leaves one owner, who is an admin', async () => {
   for (const removal of [false, true]) {
     for (let round = 0; round < rounds / 2; round++) {
-      const there = await createMemberWorkspace(service, owner, addSignedIn)
+      const there = await createMemberWorkspace(service, owner)
       const [heir, admin] = [await there.join({ role: 'developer' }), await there.join({ role: 'admin' })]
       const path = `${there.root}/rbac/${heir.memberId}`
       const against: Call = removal ? ['DELETE', path, admin.session] : ['PUT', path, admin.session, { role: 'member' }]

@@ -1,0 +1,71 @@
+/** Pages of a service in a real Chromium, watched for everything that must never happen on any page. */
+import { AxeBuilder } from '@axe-core/playwright'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { expect, onTestFinished } from 'vitest'
+import { browserOptions } from './browser-program.ts'
+import type { TestService } from './harness.ts'
+
+type OpenOptions = {
+  /** Session of the person who is signed in. */
+  readonly session?: string
+  readonly path?: string
+  /** Console errors that the test provokes, such as a refused request. All others fail the test. */
+  readonly expectedErrors?: readonly RegExp[]
+  readonly context?: BrowserContextOptions
+}
+
+/** One for each process of the test runner: pages of one browser share the clipboard. It ends with its process. */
+let launching: Promise<Browser> | undefined
+
+/** Opens a page in a profile of its own; the profile is closed with the test. */
+export async function openPage(service: TestService, options: OpenOptions = {}): Promise<Page> {
+  launching ??= browserOptions().then((program) => chromium.launch(program))
+  const browser = await launching
+  const context = await browser.newContext({
+    viewport: { width: 1440, height: 900 },
+    reducedMotion: 'reduce',
+    baseURL: service.url,
+    ...options.context,
+  })
+  context.setDefaultTimeout(60_000)
+  const { session } = options
+  if (session !== undefined) {
+    const place = { domain: '127.0.0.1', path: '/', secure: true, httpOnly: true, sameSite: 'Strict' } as const
+    await context.addCookies([{ name: '__Host-coffer_session', value: session, ...place }])
+  }
+  const page = await context.newPage()
+  const problems = watch(page, service.url, options.expectedErrors ?? [])
+  onTestFinished(async () => {
+    await context.close()
+    expect(problems).toEqual([])
+  })
+  await page.goto(options.path ?? '/')
+  return page
+}
+
+/** Console errors, uncaught errors, violations of the content security policy, and requests to other origins. */
+function watch(page: Page, origin: string, expected: readonly RegExp[]): string[] {
+  const problems: string[] = []
+  const report = (text: string) => {
+    if (!expected.some((pattern) => pattern.test(text))) problems.push(text)
+  }
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) report(`console: ${message.text()}`)
+  })
+  page.on('pageerror', (error) => report(`uncaught: ${error.message}`))
+  page.on('request', (request) => {
+    const url = request.url()
+    if (!url.startsWith(`${origin}/`) && !url.startsWith('blob:') && !url.startsWith('data:')) {
+      report(`request to another origin: ${url}`)
+    }
+  })
+  return problems
+}
+
+/** No violation of WCAG 2.2, levels A and AA, in the page as it is now, open overlays included. */
+export async function expectAccessible(page: Page): Promise<void> {
+  const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22a', 'wcag22aa']
+  const { violations } = await new AxeBuilder({ page }).withTags(tags).analyze()
+  const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(' ')).join(', ')}`)
+  expect(found).toEqual([])
+}
