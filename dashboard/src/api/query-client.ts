@@ -1,0 +1,10 @@
+/** Server state. Never holds a secret value: pages read values by a direct call and drop them when they are hidden. */
+import { QueryClient } from '@tanstack/react-query'
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    // The SDK repeats what is worth repeating.
+    queries: { retry: false, staleTime: 15_000, networkMode: 'always' },
+    mutations: { retry: false, networkMode: 'always' },
+  },
+})
