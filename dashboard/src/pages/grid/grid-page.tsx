@@ -1,0 +1,68 @@
+import { ApiError } from '@coffer/sdk'
+import { useQuery, useSuspenseQuery } from '@tanstack/react-query'
+import { getRouteApi } from '@tanstack/react-router'
+import { useMemo } from 'react'
+import { useRights } from '../../api/right.ts'
+import { cellsQuery } from '../../api/secret.ts'
+import { environmentsQuery, projectQuery } from '../../api/workspace.ts'
+import { Button } from '../../parts/button.tsx'
+import { ErrorNote } from '../../parts/error-note.tsx'
+import { EmptyState, Skeleton } from '../../parts/page.tsx'
+import { ProjectPage } from '../shell/project-page.tsx'
+import { toRows } from './cells.ts'
+import { GridWorkspace } from './grid-workspace.tsx'
+
+const route = getRouteApi('/signed-in/$ws/$prj/')
+
+/** Secrets of a project, in all environments that this person sees. */
+export function GridPage() {
+  const { ws, prj } = route.useParams()
+  const { data: project } = useSuspenseQuery(projectQuery(ws, prj))
+  const environments = useQuery(environmentsQuery(ws, prj))
+  const cells = useQuery(cellsQuery(ws, prj))
+  const rows = useMemo(() => cells.data && toRows(cells.data), [cells.data])
+  const { workspace } = useRights()
+  const { all, teams, projects } = workspace.scope
+  // Renaming and deleting concern every environment, so they need the whole project.
+  const hasWholeProject = all || teams.includes(project.teamId) || projects.includes(project.id)
+  const error = cells.error ?? environments.error
+  const isLost = error instanceof ApiError && (error.status === 403 || error.status === 404)
+
+  if (isLost) {
+    return (
+      <ProjectPage>
+        <EmptyState title="You can no longer see these secrets">
+          The project was deleted, or your access has changed. Ask an admin of the workspace.
+        </EmptyState>
+      </ProjectPage>
+    )
+  }
+  if (!rows || !environments.data) {
+    return (
+      <ProjectPage isFull>
+        {error ? (
+          <div className="flex flex-col items-start gap-3 p-6">
+            <ErrorNote error={error} />
+            <Button onClick={() => void Promise.all([cells.refetch(), environments.refetch()])}>Try again</Button>
+          </div>
+        ) : (
+          <div className="px-6 pt-14">
+            <Skeleton rows={12} />
+          </div>
+        )}
+      </ProjectPage>
+    )
+  }
+  return (
+    <GridWorkspace
+      key={project.id}
+      ws={ws}
+      prj={prj}
+      project={project}
+      rows={rows}
+      environments={environments.data}
+      hasWholeProject={hasWholeProject}
+      error={error}
+    />
+  )
+}
