@@ -1,0 +1,36 @@
+import type { Permission } from '@coffer/sdk'
+import { useId } from 'react'
+import './member/role-field.css'
+
+type PermissionFieldProps = {
+  readonly value: Permission
+  readonly canWrite: boolean
+  readonly onChange: (permission: Permission) => void
+}
+
+export function PermissionField({ value, canWrite, onChange }: PermissionFieldProps) {
+  const id = useId()
+  return (
+    <fieldset className="role-field">
+      <legend>Permission</legend>
+      <label className="check">
+        <input type="radio" name={id} checked={value === 'read'} onChange={() => onChange('read')} />
+        <span>
+          Read
+          <span className="hint">Enough for applications and deployments.</span>
+        </span>
+      </label>
+      {canWrite && (
+        <label className="check">
+          <input type="radio" name={id} checked={value === 'read-write'} onChange={() => onChange('read-write')} />
+          <span>
+            Read and write
+            <span className="hint">Also changes secrets in its scope.</span>
+          </span>
+        </label>
+      )}
+    </fieldset>
+  )
+}
+
+export const permissionName = (permission: Permission) => (permission === 'read' ? 'read' : 'read and write')

@@ -1,0 +1,102 @@
+/** The audit log: filters live in the address, the export is exactly what the page shows, and the chain is verified. */
+import { text } from 'node:stream/consumers'
+import type { AuditEntry } from '@coffer/contract/audit'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expectAccessible, openPage } from '../../../../test/browser.ts'
+import {
+  addUser,
+  createProject,
+  createToken,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../../test/harness.ts'
+import { openRaw } from '../../../../test/raw-database.ts'
+
+let service: TestService
+let owner: TestUser
+let workspaceId: string
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await registerOwner(service)
+  await createProject(service, owner.session, 'shop')
+  await createProject(service, owner.session, 'mailer')
+  for (let index = 0; index < 60; index++) await createToken(service, owner.session, { name: `token-${index}` })
+  workspaceId = (await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })).body.id
+})
+afterAll(() => service.stop())
+
+const trail = '/v1/workspace/main/audit'
+
+test('a filter is in the address, survives a reload, and the export has exactly its entries', async () => {
+  const page = await openPage(service, { session: owner.session, path: '/main/-/audit' })
+  const rows = page.getByRole('region', { name: 'Entries, newest first' }).locator('tbody tr')
+  await rows.first().waitFor()
+  await expectAccessible(page)
+  expect(await rows.count()).toBe(50)
+  await page.getByRole('button', { name: 'Load more' }).click()
+  await page.getByText('workspace Main').waitFor()
+  const { body: all } = await service.call<AuditEntry[]>('GET', `${trail}?limit=200`, { token: owner.session })
+  expect(await rows.count()).toBe(all.length)
+
+  await page.getByLabel('Action').selectOption('create')
+  await page.getByLabel('What').fill('project')
+  await page.keyboard.press('Enter')
+  await page.getByLabel('Actor').selectOption(owner.email)
+  await page.waitForURL(/action=CREATE/)
+  await page.waitForURL(/entity=project/)
+  await page.waitForURL(/actor=/)
+  await page.reload()
+  await rows.first().waitFor()
+  expect(await rows.allTextContents()).toEqual([
+    expect.stringContaining('project mailercreate'),
+    expect.stringContaining('project shopcreate'),
+  ])
+  expect(await page.getByLabel('What').inputValue()).toBe('project')
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('link', { name: 'Export' }).click(),
+  ])
+  expect(download.suggestedFilename()).toBe('audit-main.ndjson')
+  const lines = (await text(await download.createReadStream())).trim().split('\n')
+  const exported: AuditEntry[] = lines.map((line) => JSON.parse(line))
+  const wanted = all.filter(({ action, entity }) => action === 'CREATE' && entity.type === 'project')
+  expect(exported).toEqual(wanted.toReversed())
+
+  await page.getByRole('button', { name: 'project shop' }).press('Enter')
+  const drawer = page.getByRole('dialog', { name: 'create project shop' })
+  const entry = exported[0]
+  expect(await drawer.textContent()).toContain(entry?.requestId)
+  expect(await drawer.textContent()).toContain('The address was not confirmed then.')
+  expect(await drawer.getByRole('region', { name: 'After' }).textContent()).toContain('"slug": "shop"')
+  await expectAccessible(page)
+  await page.keyboard.press('Escape')
+  await page.getByLabel('Project').selectOption('mailer')
+  await page.waitForURL(/project=mailer/)
+  await page.getByLabel('From').fill('2040-01-01T00:00')
+  await page.getByText('No entry matches.').waitFor()
+  await page.getByRole('button', { name: 'Clear filters' }).click()
+  await page.waitForURL('/main/-/audit')
+})
+
+test('the chain is verified, and a changed entry is named', async () => {
+  const page = await openPage(service, { session: owner.session, path: '/main/-/audit' })
+  await page.getByRole('button', { name: 'Verify' }).click()
+  const { body } = await service.call<{ entries: number }>('GET', `${trail}/verify`, { token: owner.session })
+  await page.getByText(`${body.entries} entries, chain intact.`).waitFor()
+  const raw = await openRaw(service)
+  onTestFinished(() => raw.close())
+  await raw.query("update audit_entry set actor_name = 'changed' where chain_id = ? and sequence = 5", [workspaceId])
+  await page.getByRole('button', { name: 'Verify' }).click()
+  await page.getByText('The chain breaks at entry 5: This entry was changed.').waitFor()
+})
+
+test('a developer is told that the log is for admins', async () => {
+  const user = await addUser(service, 'developer@example.com', { workspaceId, role: 'developer' })
+  const page = await openPage(service, { session: user.session, path: '/main/-/audit' })
+  await page.getByText('You cannot see the audit log of this workspace').waitFor()
+  expect(await page.getByRole('navigation', { name: 'Workspace' }).getByText('Audit').count()).toBe(0)
+  expect((await service.call('GET', trail, { token: user.session })).status).toBe(403)
+})
