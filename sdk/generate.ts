@@ -81,6 +81,7 @@ const nouns: Record<string, { readonly area: string; readonly noun: RegExp }> = 
   'secret-share': { area: 'share', noun: /Shares?/ },
   tokens: { area: 'token', noun: /Tokens?/ },
   oidc: { area: 'oidc', noun: /Identity|Identities/ },
+  service: { area: 'service', noun: /Service(Accounts?)?/ },
 }
 
 function calls(): Call[] {

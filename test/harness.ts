@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { copyFile, cp, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SignedIn } from '@coffer/contract/auth'
-import type { Role, Scope } from '@coffer/contract/field'
+import type { Grant, Role, Scope } from '@coffer/contract/field'
 import type { IssuedToken, NewToken } from '@coffer/contract/token'
 import { expect, inject } from 'vitest'
 import { type App, createApp, type Replacements } from '../server/src/app.ts'
@@ -20,6 +20,7 @@ import { everything } from '../server/src/domain/scope.ts'
 import { createLog } from '../server/src/log.ts'
 import { createOutbound, parseAllowList } from '../server/src/outbound.ts'
 import { createStore } from '../server/src/store/store.ts'
+import type { Grants } from '../server/src/store/workspace/grant.ts'
 import { type Call, caller } from './caller.ts'
 import { connectPostgres } from './postgres-client.ts'
 
@@ -168,7 +169,7 @@ let knownHash: Promise<string> | undefined
 export async function addUser(
   service: TestService,
   email: string,
-  membership?: { workspaceId: string; role: Role; scope?: Scope; isOwner?: boolean },
+  membership?: { workspaceId: string; role: Role; scope?: Scope; further?: readonly Grant[]; isOwner?: boolean },
 ): Promise<TestUser> {
   const { services } = service.app
   knownHash ??= hashPassword({ release: () => undefined }, password)
@@ -184,8 +185,9 @@ export async function addUser(
     await store.accounts.insert({ ...named, passwordHash, createdAt, emailVerifiedAt: null })
     await store.sessions.insert({ id: newId(), userId, type: 'browser', ip: '', userAgent: '', ...at }, session)
     if (!membership) return
-    const { workspaceId, role, scope = everything, isOwner = false } = membership
-    await store.members.insert({ id: memberId, workspaceId, userId, role, isOwner, scope, createdAt })
+    const { workspaceId, role, scope = everything, further = [], isOwner = false } = membership
+    const grants: Grants = [{ role, scope }, ...further]
+    await store.members.insert({ id: memberId, workspaceId, userId, isOwner, grants, createdAt })
     await store.changes.append('workspace', workspaceId, createdAt)
   })
   if (membership) services.snapshots.drop(membership.workspaceId)

@@ -5,6 +5,7 @@
 import type { EndpointName } from '@coffer/contract/api'
 import type { Scope } from '@coffer/contract/field'
 import type { oidcEndpoints } from '@coffer/contract/oidc'
+import { openPolicy } from '@coffer/contract/policy'
 import type { shareEndpoints } from '@coffer/contract/share'
 import { newId } from '../server/src/crypto/id.ts'
 import { createBearer, invitePrefix } from '../server/src/crypto/token.ts'
@@ -199,6 +200,29 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     rotateToken: tokenAsks('/rotate', { graceSeconds: 60 }),
     revokeToken: tokenAsks(''),
     ...identityAsks(world),
+    listServiceAccounts: [one('list', `${ws}/service-account`)],
+    createServiceAccount: [
+      one('for everything', `${ws}/service-account`, {
+        body: { name: 'deploy', grants: [{ role: 'developer', scope: { all: true } }] },
+      }),
+    ],
+    updateServiceAccount: [
+      one('absent', `${ws}/service-account/${absentId}`, { body: { name: 'renamed' }, into: absentId }),
+    ],
+    removeServiceAccount: [one('absent', `${ws}/service-account/${absentId}`, { into: absentId })],
+    createServiceToken: [
+      one('absent', `${ws}/service-account/${absentId}/tokens`, {
+        body: { name: 'ci', permission: 'read', scope: { all: true }, expiresIn: '24h' },
+        into: absentId,
+      }),
+    ],
+    transferToken: [
+      one('absent', `${ws}/tokens/${absentId}/transfer`, { body: { serviceAccountId: absentId }, into: absentId }),
+    ],
+    readPolicy: [one('read', `${ws}/policy`)],
+    updatePolicy: [one('open', `${ws}/policy`, { body: { ...openPolicy } })],
+    explainAccess: [one('the owner', `${ws}/explain?actor=${world.email}&action=workspace:read`)],
+    listAccess: [one('all', `${ws}/access`)],
     listAudit: [
       one('page', `${ws}/audit`),
       one('of a project', `${ws}/audit?project=${projects.right}`),

@@ -61,6 +61,7 @@ export function syncAsks(world: World): Record<keyof typeof syncEndpoints, reado
     runSync: each('/run', { status: 409 }, {}),
     pauseSync: each('/pause', { status: 409 }, {}),
     resumeSync: each('/resume', { status: 409 }, { status: 409 }),
+    transferSync: [one('absent', `${absent}/transfer`, { on, into: absentId, body: { serviceAccountId: absentId } })],
     deleteSync: [...each('', {}, {}), one('with its remote values', `${live}?remove=true`, { on, into })],
     listSyncRuns: each('/run', {}, {}),
     readSyncRun: [

@@ -1,4 +1,5 @@
 /** The endpoint table: every endpoint under /v1, each exactly once. */
+import { accessEndpoints } from './access.ts'
 import { auditEndpoints } from './audit.ts'
 import { authEndpoints } from './auth.ts'
 import { deviceEndpoints } from './device.ts'
@@ -11,11 +12,13 @@ import { meEndpoints } from './me.ts'
 import { memberEndpoints } from './member.ts'
 import { mfaEndpoints } from './mfa.ts'
 import { oidcEndpoints } from './oidc.ts'
+import { policyEndpoints } from './policy.ts'
 import { projectEndpoints } from './project.ts'
 import { secretEndpoints } from './secret.ts'
 import { secretFileEndpoints } from './secret-file.ts'
 import { secretReminderEndpoints } from './secret-reminder.ts'
 import { secretSearchEndpoints } from './secret-search.ts'
+import { serviceAccountEndpoints } from './service-account.ts'
 import { shareEndpoints } from './share.ts'
 import { syncEndpoints } from './sync.ts'
 import { teamEndpoints } from './team.ts'
@@ -29,6 +32,7 @@ export const endpoints = {
   ...emailEndpoints,
   ...mfaEndpoints,
   ...workspaceEndpoints,
+  ...policyEndpoints,
   ...memberEndpoints,
   ...inviteEndpoints,
   ...teamEndpoints,
@@ -42,7 +46,9 @@ export const endpoints = {
   ...shareEndpoints,
   ...syncEndpoints,
   ...tokenEndpoints,
+  ...serviceAccountEndpoints,
   ...oidcEndpoints,
+  ...accessEndpoints,
   ...auditEndpoints,
 } as const satisfies Record<string, Endpoint>
 

@@ -45,6 +45,12 @@ export const permissions = [
   'oidc:read',
   'oidc:write',
   'audit:read',
+  'service:read',
+  'service:write',
+  'service:token',
+  'policy:read',
+  'policy:write',
+  'access:read',
 ] as const
 export type EndpointPermission = (typeof permissions)[number]
 
@@ -59,7 +65,7 @@ export type Endpoint = {
   readonly body?: TSchema
   readonly status: 200 | 201
   readonly response: TSchema
-  /** Error statuses beyond those of every endpoint: 400, 408, 429, 431, 500, 503, and 401 unless it is public. */
+  /** Error statuses beyond those of every endpoint: 400, 408, 429, 431, 500, 503, and 401 and 403 unless it is public. */
   readonly errors: readonly (401 | 403 | 404 | 409 | 412)[]
   /** Body that a 400 may have instead of `{ message }`. Only device polling has one. */
   readonly refusal?: TSchema
@@ -90,10 +96,14 @@ export type Endpoint = {
 /** Body limit of endpoints without a credential: more than such a body needs, and small enough to parse quickly. */
 export const maxPublicBodyBytes = 64 * 1024
 
-/** Every error status of the endpoint. The body of each is `{ message }`, except for `refusal`. */
+/**
+ * Every error status of the endpoint. The body of each is `{ message }`, except for `refusal`. The policy of a workspace
+ * can refuse any request with a credential: hence 403.
+ */
 export function errorStatuses(endpoint: Endpoint): number[] {
   const always = [400, 408, 429, 431, 500, 503]
-  const withCredential = endpoint.permission === 'public' ? [] : [401]
+  const withCredential = endpoint.permission === 'public' ? [] : [401, 403]
   const withBody = endpoint.method === 'GET' ? [] : [413, 415]
-  return [...always, ...withCredential, ...withBody, ...endpoint.errors].sort((a, b) => a - b)
+  const all = new Set([...always, ...withCredential, ...withBody, ...endpoint.errors])
+  return [...all].sort((a, b) => a - b)
 }

@@ -71,6 +71,18 @@ export type NewScope = Static<typeof NewScope>
 export const Scope = Type.Object({ all: Type.Boolean(), teams: idList, projects: idList, environments: idList })
 export type Scope = Static<typeof Scope>
 
+/**
+ * A role within a scope. Whoever holds several has, at each place, the highest role among the grants that reach it; what
+ * concerns the whole workspace needs a grant with the scope `all`.
+ */
+export const Grant = Type.Object({ role: Role, scope: Scope })
+export type Grant = Static<typeof Grant>
+export const NewGrant = Type.Object({ role: Role, scope: NewScope }, closed)
+export type NewGrant = Static<typeof NewGrant>
+const grantCount = { minItems: 1, maxItems: 20 }
+export const Grants = Type.Array(Grant, grantCount)
+export const NewGrants = Type.Array(NewGrant, grantCount)
+
 export const WorkspacePath = Type.Object({ ws: Slug })
 export type WorkspacePath = Static<typeof WorkspacePath>
 export const ProjectPath = Type.Object({ ws: Slug, prj: Slug })
@@ -79,6 +91,14 @@ export const EnvironmentPath = Type.Object({ ws: Slug, prj: Slug, environmentId:
 export type EnvironmentPath = Static<typeof EnvironmentPath>
 export const IdPath = Type.Object({ ws: Slug, id: Id })
 export type IdPath = Static<typeof IdPath>
+
+/** Gives a token or a sync to a service account. */
+export const Transfer = Type.Object({ serviceAccountId: Id }, closed)
+export type Transfer = Static<typeof Transfer>
+
+/** What a removal would end, without removing anything. */
+export const DryRunQuery = Type.Object({ dryRun: Type.Optional(Type.Boolean()) })
+export type DryRunQuery = Static<typeof DryRunQuery>
 
 /** Query of paginated lists. The next cursor is in the response header X-Next-Cursor, absent on the last page. */
 export const page = {

@@ -5,6 +5,7 @@ import {
   Id,
   IdPath,
   line,
+  NewGrants,
   NewScope,
   Role,
   Slug,
@@ -15,7 +16,16 @@ import {
 } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
-export const NewInvite = Type.Object({ email: Email, role: Role, scope: NewScope }, closed)
+/** Either `role` and `scope`, or `grants`. */
+export const NewInvite = Type.Object(
+  {
+    email: Email,
+    role: Type.Optional(Role),
+    scope: Type.Optional(NewScope),
+    grants: Type.Optional(NewGrants),
+  },
+  closed,
+)
 export type NewInvite = Static<typeof NewInvite>
 
 /** The only response that ever contains the token. */

@@ -1,5 +1,21 @@
 import type { Endpoint } from './endpoint.ts'
-import { closed, Id, IdPath, NewScope, Role, Scope, Success, Timestamp, WorkspacePath, words } from './field.ts'
+import {
+  closed,
+  DryRunQuery,
+  Grants,
+  Id,
+  IdPath,
+  MaybeTimestamp,
+  NewGrants,
+  NewScope,
+  Permission,
+  Role,
+  Scope,
+  Success,
+  Timestamp,
+  WorkspacePath,
+  words,
+} from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 /** A member of a workspace, or a person invited to it. An invite keeps its id when it becomes a membership. */
@@ -16,10 +32,12 @@ export const Member = Type.Object({
     emailVerified: Type.Boolean(),
     name: Type.String(),
   }),
+  /** The first of the grants, for clients that know only one. */
   role: Role,
   status: words('invite-sent', 'account-created', 'declined', 'expired'),
   isOwner: Type.Boolean(),
   scope: Scope,
+  grants: Grants,
   invitedAt: Timestamp,
   /** Only for invites: when the invite expires, and the delivery status of its newest mail. */
   expiresAt: Type.Optional(Timestamp),
@@ -27,11 +45,32 @@ export const Member = Type.Object({
 })
 export type Member = Static<typeof Member>
 
+/** Either `grants`, or `role` and `scope`, which leave a single grant: what they omit is taken from the first one. */
 export const MemberChange = Type.Object(
-  { role: Type.Optional(Role), scope: Type.Optional(NewScope) },
+  { role: Type.Optional(Role), scope: Type.Optional(NewScope), grants: Type.Optional(NewGrants) },
   { ...closed, minProperties: 1 },
 )
 export type MemberChange = Static<typeof MemberChange>
+
+/** What ends with a member or a service account. Tokens and syncs can be transferred to a service account before. */
+export const Removal = Type.Object({
+  ...Success.properties,
+  tokens: Type.Array(
+    Type.Object({
+      id: Id,
+      name: Type.String(),
+      permission: Permission,
+      scope: Scope,
+      expiresAt: MaybeTimestamp,
+      lastUsedAt: MaybeTimestamp,
+    }),
+  ),
+  /** They keep their entries at the target, and push no more. */
+  syncs: Type.Array(Type.Object({ id: Id, name: Type.String(), projectId: Id })),
+  shares: Type.Integer(),
+  personalValues: Type.Integer(),
+})
+export type Removal = Static<typeof Removal>
 
 const list = '/v1/workspace/:ws/rbac'
 
@@ -51,7 +90,7 @@ export const memberEndpoints = {
     method: 'PUT',
     path: `${list}/:id`,
     area: 'member',
-    summary: 'Change the role or scope of a member or an invite',
+    summary: 'Change the grants of a member or an invite',
     permission: 'member:write',
     params: IdPath,
     body: MemberChange,
@@ -66,8 +105,9 @@ export const memberEndpoints = {
     summary: 'Remove a member, including their tokens and personal values in the workspace, or an invite',
     permission: 'member:write',
     params: IdPath,
+    query: DryRunQuery,
     status: 200,
-    response: Success,
+    response: Removal,
     errors: [403, 404, 409],
   },
   resetMemberMfa: {

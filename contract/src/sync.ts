@@ -11,6 +11,7 @@ import {
   Slug,
   Success,
   Timestamp,
+  Transfer,
   words,
 } from './field.ts'
 import { type Static, type TSchema, Type } from './schema.ts'
@@ -308,6 +309,18 @@ export const syncEndpoints = {
     summary: 'Resume a sync after a pause, or after someone has reviewed what blocked it',
     permission: 'sync:write',
     params: SyncPath,
+    status: 200,
+    response: Success,
+    errors: [403, 404, 409],
+  },
+  transferSync: {
+    method: 'POST',
+    path: `${list}/:id/transfer`,
+    area,
+    summary: 'Give a sync to a service account, whose grants then limit what it pushes',
+    permission: 'sync:write',
+    params: SyncPath,
+    body: Transfer,
     status: 200,
     response: Success,
     errors: [403, 404, 409],

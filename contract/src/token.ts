@@ -12,6 +12,7 @@ import {
   Scope,
   Success,
   Timestamp,
+  Transfer,
   WorkspacePath,
   words,
 } from './field.ts'
@@ -26,6 +27,10 @@ export const Token = Type.Object({
   type: words('static', 'cli'),
   isOwner: Type.Boolean(),
   createdById: Id,
+  /** Whose rights limit the token: those of a person, who is its creator, or of a service account. */
+  ownerType: words('user', 'service'),
+  ownerId: Id,
+  ownerName: Type.String(),
   createdAt: Timestamp,
   expiresAt: MaybeTimestamp,
   lastUsedAt: MaybeTimestamp,
@@ -35,6 +40,11 @@ export const Token = Type.Object({
 })
 export type Token = Static<typeof Token>
 
+/** Single addresses and CIDR ranges. */
+export const AddressList = Type.Array(Type.String({ minLength: 2, maxLength: 50, pattern: '^[0-9a-fA-F.:/]+$' }), {
+  maxItems: 100,
+})
+
 export const tokenLifetimes = ['24h', '5d', '30d', '60d', '3m', '6m', '1y', 'never'] as const
 
 export const NewToken = Type.Object(
@@ -43,9 +53,7 @@ export const NewToken = Type.Object(
     permission: Permission,
     scope: NewScope,
     expiresIn: words(...tokenLifetimes),
-    allowedIps: Type.Optional(
-      Type.Array(Type.String({ minLength: 2, maxLength: 50, pattern: '^[0-9a-fA-F.:/]+$' }), { maxItems: 100 }),
-    ),
+    allowedIps: Type.Optional(AddressList),
   },
   closed,
 )
@@ -126,6 +134,18 @@ export const tokenEndpoints = {
     body: TokenRotation,
     status: 200,
     response: IssuedToken,
+    errors: [403, 404, 409],
+  },
+  transferToken: {
+    method: 'POST',
+    path: `${list}/:id/transfer`,
+    area: 'tokens',
+    summary: 'Give a token to a service account whose grants include all that the token may do; its value stays',
+    permission: 'service:write',
+    params: IdPath,
+    body: Transfer,
+    status: 200,
+    response: Type.Object({ ...Success.properties, ...Token.properties }),
     errors: [403, 404, 409],
   },
   revokeToken: {

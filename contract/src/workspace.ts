@@ -1,5 +1,5 @@
 import type { Endpoint } from './endpoint.ts'
-import { closed, Id, Name, Role, Scope, Slug, Success, Timestamp, WorkspacePath } from './field.ts'
+import { closed, Grants, Id, Name, Role, Scope, Slug, Success, Timestamp, WorkspacePath } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 export const Workspace = Type.Object({
@@ -9,6 +9,7 @@ export const Workspace = Type.Object({
   role: Role,
   isOwner: Type.Boolean(),
   scope: Scope,
+  grants: Grants,
   createdAt: Timestamp,
 })
 export type Workspace = Static<typeof Workspace>
@@ -25,23 +26,27 @@ export type Handover = Static<typeof Handover>
 
 /** Path segments that could be mistaken for a slug: no workspace or project may have one of them as its slug. */
 export const reservedSlugs: ReadonlySet<string> = new Set([
+  'access',
   'audit',
   'batch',
   'cli',
   'diff',
   'environment',
   'event',
+  'explain',
   'export',
   'import',
   'invite',
   'oidc',
   'owner',
+  'policy',
   'preset',
   'project',
   'rbac',
   'secret',
   'secret-share',
   'secrets',
+  'service-account',
   'share',
   'sync',
   'team',

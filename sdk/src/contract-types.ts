@@ -2,6 +2,76 @@
 
 import type { CallOptions } from './request.ts'
 
+export type AccessActor = { type: 'user' | 'service' | 'token' | 'oidc'; id: string; name: string }
+
+export type AccessQuery = {
+  limit?: number
+  cursor?: string
+  project?: string
+  type?: 'user' | 'service' | 'token' | 'oidc'
+}
+
+export type AccessRow = {
+  actor: AccessActor
+  ownerName: string | null
+  isOwner: boolean
+  problem: string | null
+  environments: { projectId: string; environmentId: string; right: 'read' | 'write' | 'admin' }[]
+}
+
+export type ExplainQuery = {
+  actor: string
+  action:
+    | 'workspace:read'
+    | 'workspace:write'
+    | 'workspace:delete'
+    | 'workspace:handover'
+    | 'member:read'
+    | 'member:write'
+    | 'team:read'
+    | 'team:create'
+    | 'team:write'
+    | 'project:read'
+    | 'project:create'
+    | 'project:write'
+    | 'environment:read'
+    | 'environment:create'
+    | 'environment:write'
+    | 'secret:read'
+    | 'secret:write'
+    | 'secret:update'
+    | 'share:read'
+    | 'share:write'
+    | 'sync:read'
+    | 'sync:write'
+    | 'token:read'
+    | 'token:create'
+    | 'token:write'
+    | 'oidc:read'
+    | 'oidc:write'
+    | 'audit:read'
+    | 'service:read'
+    | 'service:write'
+    | 'service:token'
+    | 'policy:read'
+    | 'policy:write'
+    | 'access:read'
+  project?: string
+  environment?: string
+  ip?: string
+}
+
+export type Explanation = {
+  allowed: boolean
+  status: number
+  actor: AccessActor
+  action: string
+  projectId: string | null
+  environmentId: string | null
+  grant: Grant | null
+  reasons: string[]
+}
+
 export type AuditEntry = {
   id: string
   sequence: number
@@ -103,11 +173,17 @@ export type EnvironmentChange = { name?: string; hasPersonalOverrides?: boolean 
 
 export type NewEnvironment = { name: string; hasPersonalOverrides?: boolean }
 
+export type DryRunQuery = { dryRun?: boolean }
+
 export type EnvironmentPath = { ws: string; prj: string; environmentId: string }
 
 export type ErrorBody = { message: string }
 
+export type Grant = { role: Role; scope: Scope }
+
 export type IdPath = { ws: string; id: string }
+
+export type NewGrant = { role: Role; scope: NewScope }
 
 export type NewScope = { all?: boolean; teams?: string[]; projects?: string[]; environments?: string[] }
 
@@ -120,6 +196,8 @@ export type Role = 'member' | 'developer' | 'admin'
 export type Scope = { all: boolean; teams: string[]; projects: string[]; environments: string[] }
 
 export type Success = { success: boolean }
+
+export type Transfer = { serviceAccountId: string }
 
 export type WorkspacePath = { ws: string }
 
@@ -195,7 +273,7 @@ export type IssuedInvite = {
   mail: 'off' | 'sending'
 }
 
-export type NewInvite = { email: string; role: Role; scope: NewScope }
+export type NewInvite = { email: string; role?: Role; scope?: NewScope; grants?: NewGrant[] }
 
 export type Me = {
   id: string
@@ -253,12 +331,28 @@ export type Member = {
   status: 'invite-sent' | 'account-created' | 'declined' | 'expired'
   isOwner: boolean
   scope: Scope
+  grants: Grant[]
   invitedAt: string
   expiresAt?: string
   mail?: 'off' | 'sending' | 'sent' | 'failed'
 }
 
-export type MemberChange = { role?: Role; scope?: NewScope }
+export type MemberChange = { role?: Role; scope?: NewScope; grants?: NewGrant[] }
+
+export type Removal = {
+  success: boolean
+  tokens: {
+    id: string
+    name: string
+    permission: Permission
+    scope: Scope
+    expiresAt: string | null
+    lastUsedAt: string | null
+  }[]
+  syncs: { id: string; name: string; projectId: string }[]
+  shares: number
+  personalValues: number
+}
 
 export type MfaCode = { code: string }
 
@@ -326,6 +420,35 @@ export type NewIdentity = {
   claims?: ClaimRules
   enabled?: boolean
 }
+
+export type ChangedPolicy = {
+  success: boolean
+  requireMfa: boolean
+  allowedIps?: string[]
+  maxTokenDays?: number
+  requireVerifiedEmail: boolean
+  sharing: { enabled: boolean; maxDays: number; endToEndOnly: boolean }
+  shutOut: ShutOut[]
+}
+
+export type Policy = {
+  requireMfa: boolean
+  allowedIps?: string[]
+  maxTokenDays?: number
+  requireVerifiedEmail: boolean
+  sharing: { enabled: boolean; maxDays: number; endToEndOnly: boolean }
+}
+
+export type PolicyChange = {
+  requireMfa: boolean
+  allowedIps?: string[]
+  maxTokenDays?: number
+  requireVerifiedEmail: boolean
+  sharing: { enabled: boolean; maxDays: number; endToEndOnly: boolean }
+  dryRun?: boolean
+}
+
+export type ShutOut = { type: 'user' | 'service' | 'token' | 'oidc'; id: string; name: string; reason: string }
 
 export type NewProject = { name: string; slug: string; teamId: string }
 
@@ -530,6 +653,23 @@ export type WriteResult = {
 }
 
 export type WriteResults = { success: boolean; results: WriteResult[] }
+
+export type NewServiceAccount = { name: string; grants: NewGrant[] }
+
+export type ServiceAccount = {
+  id: string
+  name: string
+  role: Role
+  scope: Scope
+  grants: Grant[]
+  createdAt: string
+  createdById: string
+  tokens: number
+  nextExpiryAt: string | null
+  lastUsedAt: string | null
+}
+
+export type ServiceAccountChange = { name?: string; grants?: NewGrant[] }
 
 export type IssuedShare = { id: string; token: string; url: string; expiresAt: string; maxViews: number }
 
@@ -769,6 +909,9 @@ export type Token = {
   type: 'static' | 'cli'
   isOwner: boolean
   createdById: string
+  ownerType: 'user' | 'service'
+  ownerId: string
+  ownerName: string
   createdAt: string
   expiresAt: string | null
   lastUsedAt: string | null
@@ -792,6 +935,7 @@ export type Workspace = {
   role: Role
   isOwner: boolean
   scope: Scope
+  grants: Grant[]
   createdAt: string
 }
 
@@ -881,17 +1025,22 @@ export type Api = {
       role: Role
       isOwner: boolean
       scope: Scope
+      grants: Grant[]
       createdAt: string
     }>
     /** Delete a workspace and everything in it. */
     delete(params: WorkspacePath, options?: CallOptions): Promise<Success>
     /** Transfer ownership to another member. */
     handOver(params: WorkspacePath, body: Handover, options?: CallOptions): Promise<Success>
+    /** Read the policy of a workspace. */
+    readPolicy(params: WorkspacePath, options?: CallOptions): Promise<Policy>
+    /** Set the policy of a workspace; the response names everyone who does not meet it. */
+    updatePolicy(params: WorkspacePath, body: PolicyChange, options?: CallOptions): Promise<ChangedPolicy>
   }
   member: {
     /** List the members and invites of a workspace. */
     list(params: WorkspacePath, options?: CallOptions): Promise<Member[]>
-    /** Change the role or scope of a member or an invite. */
+    /** Change the grants of a member or an invite. */
     update(
       params: IdPath,
       body?: MemberChange,
@@ -905,12 +1054,13 @@ export type Api = {
       status: 'invite-sent' | 'account-created' | 'declined' | 'expired'
       isOwner: boolean
       scope: Scope
+      grants: Grant[]
       invitedAt: string
       expiresAt?: string
       mail?: 'off' | 'sending' | 'sent' | 'failed'
     }>
     /** Remove a member, including their tokens and personal values in the workspace, or an invite. */
-    remove(params: IdPath, options?: CallOptions): Promise<Success>
+    remove(params: IdPath, query?: DryRunQuery, options?: CallOptions): Promise<Removal>
     /** Remove the second factor of a member who has lost it and belongs to no other workspace. */
     resetMfa(params: IdPath, options?: CallOptions): Promise<Success>
     /** Invite an email address; the link is shown only in this response, and mailed if mail is configured. */
@@ -1071,6 +1221,8 @@ export type Api = {
     pause(params: SyncPath, options?: CallOptions): Promise<Success>
     /** Resume a sync after a pause, or after someone has reviewed what blocked it. */
     resume(params: SyncPath, options?: CallOptions): Promise<Success>
+    /** Give a sync to a service account, whose grants then limit what it pushes. */
+    transfer(params: SyncPath, body: Transfer, options?: CallOptions): Promise<Success>
     /** Delete a sync; `remove=true` also deletes the entries that it created at the target. */
     delete(params: SyncPath, query?: SyncRemoval, options?: CallOptions): Promise<Success>
     /** List the runs of a sync, newest first. */
@@ -1091,8 +1243,61 @@ export type Api = {
     ): Promise<{ token: string; expiresAt: string }>
     /** Rotate a token; the old value stops working at once or after a grace period. */
     rotate(params: IdPath, body?: TokenRotation, options?: CallOptions): Promise<IssuedToken>
+    /** Give a token to a service account whose grants include all that the token may do; its value stays. */
+    transfer(
+      params: IdPath,
+      body: Transfer,
+      options?: CallOptions,
+    ): Promise<{
+      success: boolean
+      id: string
+      name: string
+      prefix: string
+      permission: Permission
+      scope: Scope
+      type: 'static' | 'cli'
+      isOwner: boolean
+      createdById: string
+      ownerType: 'user' | 'service'
+      ownerId: string
+      ownerName: string
+      createdAt: string
+      expiresAt: string | null
+      lastUsedAt: string | null
+      lastUsedIp: string | null
+      revokedAt: string | null
+      allowedIps: string[]
+    }>
     /** Revoke a token. */
     revoke(params: IdPath, options?: CallOptions): Promise<Success>
+  }
+  service: {
+    /** List the service accounts of a workspace. */
+    list(params: WorkspacePath, options?: CallOptions): Promise<ServiceAccount[]>
+    /** Create a service account. */
+    create(params: WorkspacePath, body: NewServiceAccount, options?: CallOptions): Promise<ServiceAccount>
+    /** Change the name or the grants of a service account. */
+    update(
+      params: IdPath,
+      body?: ServiceAccountChange,
+      options?: CallOptions,
+    ): Promise<{
+      success: boolean
+      id: string
+      name: string
+      role: Role
+      scope: Scope
+      grants: Grant[]
+      createdAt: string
+      createdById: string
+      tokens: number
+      nextExpiryAt: string | null
+      lastUsedAt: string | null
+    }>
+    /** Remove a service account and its tokens. */
+    remove(params: IdPath, query?: DryRunQuery, options?: CallOptions): Promise<Removal>
+    /** Create an API token of a service account; it is shown only in this response. */
+    createToken(params: IdPath, body: NewToken, options?: CallOptions): Promise<IssuedToken>
   }
   oidc: {
     /** List the OIDC identities of a workspace. */
@@ -1127,6 +1332,12 @@ export type Api = {
     delete(params: IdPath, options?: CallOptions): Promise<Success>
     /** Test whether a token would be accepted, check by check; grants nothing. */
     test(params: IdPath, body: IdentityTest, options?: CallOptions): Promise<IdentityVerdict>
+  }
+  access: {
+    /** Explain whether somebody may do something, and by which grant, token, scope and policy. */
+    explain(params: WorkspacePath, query: ExplainQuery, options?: CallOptions): Promise<Explanation>
+    /** List people and machines with their right at each environment. */
+    list(params: WorkspacePath, query?: AccessQuery, options?: CallOptions): Promise<AccessRow[]>
   }
   audit: {
     /** List the audit log, newest first; ndjson streams all of it, oldest first. */

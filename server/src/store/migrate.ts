@@ -22,6 +22,7 @@ import { auditMark } from './migrations/015-audit-mark.ts'
 import { secretPast } from './migrations/016-secret-past.ts'
 import { email } from './migrations/017-email.ts'
 import { secretSearch } from './migrations/018-secret-search.ts'
+import { access } from './migrations/019-access.ts'
 
 const migrations = [
   foundation,
@@ -42,6 +43,7 @@ const migrations = [
   secretPast,
   email,
   secretSearch,
+  access,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

@@ -1,7 +1,7 @@
 /**
  * The only module that decides access. Every `require…` function finds and authorises in one step, so that code never
- * holds an object it may not use. Effective right = credential permission ∩ credential scope ∩ member role ∩ member
- * scope, evaluated on every request. An identity of an outside issuer has no membership: its permission maps to a role.
+ * holds an object it may not use. Effective right = credential permission ∩ credential scope ∩ the grants of the member,
+ * evaluated on every request. An identity of an outside issuer has no membership: its permission maps to a role.
  *
  * Objects outside the caller's reach answer 404, as if they did not exist; visible objects that the caller may not use
  * answer 403.
@@ -19,8 +19,8 @@ import {
   type WorkspaceSnapshot,
 } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
+import { holdsRole, type Rights, reachInRole, rightsWithin, toRights } from '../grant.ts'
 import {
-  everything,
   type Reach,
   reachesAll,
   reachesEnvironment,
@@ -30,10 +30,16 @@ import {
   toScopeSet,
 } from '../scope.ts'
 import { requireLiving } from './live-credential.ts'
-import { ranks, rules, type WorkspacePermission } from './permission.ts'
+import { rules, type WorkspacePermission } from './permission.ts'
 
 /** A workspace that is visible to the caller, and how much of it the caller reaches. */
-export type Access = { readonly snapshot: WorkspaceSnapshot; readonly member: Member; readonly reach: Reach }
+export type Access = {
+  readonly snapshot: WorkspaceSnapshot
+  readonly member: Member
+  readonly rights: Rights
+  /** What the caller sees: the part where they have any role, then the limits of their credential. */
+  readonly reach: Reach
+}
 type TeamAccess = Access & { readonly team: SnapshotTeam }
 export type ProjectAccess = Access & { readonly project: SnapshotProject }
 export type EnvironmentAccess = ProjectAccess & { readonly environment: SnapshotEnvironment }
@@ -56,13 +62,17 @@ export async function findWorkspaceId(ctx: Context, slugOrId: string): Promise<s
  * Authorises again under the workspace lock, with the stored credential and membership: someone who has just lost a
  * right must not use it to change the rights of others. Returns the current access.
  */
-export async function reauthorise(ctx: WriteContext, access: Access, permission: WorkspacePermission): Promise<Access> {
+export async function reauthorise(
+  ctx: WriteContext,
+  access: Access & Place,
+  permission: WorkspacePermission,
+): Promise<Access> {
   await requireLiving(ctx)
   const member = await ctx.store.members.findOfUser(ctx.actor.userId, access.snapshot.workspace.id)
   if (!member) throw new Failure('notFound')
-  const [, ...ofToken] = access.reach
-  const current = { ...access, member, reach: [toScopeSet(member.scope), ...ofToken] }
-  authorise(ctx, current, permission)
+  const rights = toRights(member.grants)
+  const current = { ...access, member, rights, reach: reachInRole(rights, 'member', access.reach) }
+  authorise(ctx, current, permission, access)
   return current
 }
 
@@ -93,15 +103,23 @@ export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:
   const access = await requireWorkspace(ctx, path, 'workspace:read')
   const team = visibleTeam(access, path.id.toLowerCase())
   authorise(ctx, access, permission)
-  if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope covers only part of this team.')
+  requireWholeTeam(access, team)
   return { ...access, team }
 }
 
-/** The team that a project is placed in. The caller must reach the whole team. */
+/** The team that a project is placed in. The caller must be admin of the whole team. */
 export function requireTeamWithin(access: Access, teamId: string): SnapshotTeam {
   const team = visibleTeam(access, teamId.toLowerCase())
-  if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope covers only part of this team.')
+  requireWholeTeam(access, team)
   return team
+}
+
+function requireWholeTeam(access: Access, team: SnapshotTeam): void {
+  if (reachesTeam(inRole(access, 'admin').reach, team)) return
+  const message = reachesTeam(access.reach, team)
+    ? `This needs the role admin in the team ${team.name}.`
+    : 'Your scope covers only part of this team.'
+  throw new Failure('forbidden', message)
 }
 
 type ProjectPermission = Extract<
@@ -119,8 +137,8 @@ export async function requireProject(
   const access = accessWithin(ctx, snapshot, 'workspace:read')
   const project = access.snapshot.projectsBySlug.get(path.prj) ?? access.snapshot.projects.get(path.prj)
   if (!project || !seesProject(access.reach, project)) throw new Failure('notFound')
-  authorise(ctx, access, permission)
-  if (rules[permission].wholeProject && !reachesProject(access.reach, project)) {
+  authorise(ctx, access, permission, { project })
+  if (rules[permission].wholeProject && !reachesProject(inRole(access, rules[permission].role).reach, project)) {
     throw new Failure('forbidden', 'Your scope covers only part of this project.')
   }
   return { ...access, project }
@@ -141,7 +159,7 @@ export async function requireProjectById(
 export async function requireEnvironment(
   ctx: Context,
   path: EnvironmentPath,
-  permission: 'environment:write' | 'secret:read' | 'secret:write',
+  permission: 'environment:write' | 'secret:read' | 'secret:write' | 'sync:write',
 ): Promise<EnvironmentAccess> {
   const access = await requireProject(ctx, path, 'environment:read')
   const environment = access.snapshot.environments.get(path.environmentId.toLowerCase())
@@ -149,7 +167,7 @@ export async function requireEnvironment(
   if (!environment || !isHere || !reachesEnvironment(access.reach, access.project, environment)) {
     throw new Failure('notFound')
   }
-  authorise(ctx, access, permission)
+  authorise(ctx, access, permission, { project: access.project, environment })
   return { ...access, environment }
 }
 
@@ -192,7 +210,10 @@ export const reachedEnvironments = (reach: Reach, project: SnapshotProject): Sna
   project.environments.filter((environment) => reachesEnvironment(reach, project, environment))
 
 /** True if every id names an existing environment, in any project, that the caller reaches. */
-export function reachesEnvironments({ snapshot, reach }: Access, ids: readonly string[]): boolean {
+export function reachesEnvironments(
+  { snapshot, reach }: Pick<Access, 'snapshot' | 'reach'>,
+  ids: readonly string[],
+): boolean {
   return ids.every((id) => {
     const environment = snapshot.environments.get(id)
     const project = snapshot.projects.get(environment?.projectId ?? '')
@@ -200,54 +221,14 @@ export function reachesEnvironments({ snapshot, reach }: Access, ids: readonly s
   })
 }
 
-type SharePlace = {
-  readonly workspaceId: string
-  readonly projectId: string
-  readonly createdBy: string
-  readonly environmentIds: readonly string[]
-}
-
-/** A share opens only while its creator could still create it: lost rights apply to readers of the link too. */
-export async function isStillShared(ctx: Context, share: SharePlace): Promise<boolean> {
-  const snapshot = await ctx.snapshots.get(share.workspaceId)
-  const maker = snapshot?.membersByUser.get(share.createdBy)
-  const project = snapshot?.projects.get(share.projectId)
-  if (!snapshot || !maker || !project) return false
-  const access = { snapshot, member: maker.member, reach: [maker.scopeSet], project }
-  const mayShare = hasRole(access, rules['share:write'].role) && seesProject(access.reach, project)
-  return mayShare && reachesEnvironments(access, share.environmentIds)
-}
-
-type GrantPlace = {
-  readonly workspaceId: string
-  readonly projectId: string
-  readonly environmentId: string | null
-  readonly createdBy: string
-}
-
-/** For work on behalf of a person: limited to what they may read now and could read when they set it up. */
-export async function findGranted(
-  ctx: Context,
-  place: GrantPlace,
-  scopes: readonly Scope[],
-): Promise<EnvironmentAccess | undefined> {
-  const snapshot = await ctx.snapshots.get(place.workspaceId)
-  const grantor = snapshot?.membersByUser.get(place.createdBy)
-  const project = snapshot?.projects.get(place.projectId)
-  const environment = snapshot?.environments.get(place.environmentId ?? '')
-  if (!snapshot || !grantor || !project || environment?.projectId !== project.id) return undefined
-  const reach = [grantor.scopeSet, ...scopes.map(toScopeSet)]
-  if (!reachesEnvironment(reach, project, environment)) return undefined
-  return { snapshot, member: grantor.member, reach, project, environment }
-}
-
-export function hasRole(access: Access, role: Role): boolean {
-  return ranks[access.member.role] >= ranks[role]
+/** The same access, with a reach limited to where the caller has this role. */
+export function inRole<Held extends Access>(access: Held, role: Role): Held {
+  return { ...access, reach: reachInRole(access.rights, role, access.reach) }
 }
 
 /** Admin of the whole workspace, as required for managing other people's tokens. */
 export function mayManageAll(access: Access): boolean {
-  return hasRole(access, 'admin') && reachesAll(access.reach)
+  return reachesAll(inRole(access, 'admin').reach)
 }
 
 function accessWithin(ctx: Context, snapshot: WorkspaceSnapshot | undefined, permission: WorkspacePermission): Access {
@@ -296,17 +277,19 @@ function evaluate(ctx: Context, snapshot: WorkspaceSnapshot | undefined): Access
   if (snapshot && 'identity' in credential) return identityAccess(snapshot, credential.identity)
   const cached = snapshot?.membersByUser.get(userId)
   if (!snapshot || !cached) return undefined
-  if (!('token' in credential)) return { snapshot, member: cached.member, reach: [cached.scopeSet] }
-  return { snapshot, member: cached.member, reach: [cached.scopeSet, scopeSetOf(credential.token)] }
+  const { member, rights } = cached
+  if (!('token' in credential)) return { snapshot, member, rights, reach: [rights.member] }
+  return { snapshot, member, rights, reach: [rights.member, scopeSetOf(credential.token)] }
 }
 
 /** An identity belongs to no person. It acts as a member if read-only, otherwise as a developer, within its scope. */
 function identityAccess(snapshot: WorkspaceSnapshot, identity: IdentityRecord): Access | undefined {
-  const { id, workspaceId, permission, createdAt } = identity
+  const { id, workspaceId, permission, scope, createdAt } = identity
   if (workspaceId !== snapshot.workspace.id) return undefined
   const role = permission === 'read' ? 'member' : 'developer'
-  const member: Member = { id, workspaceId, userId: '', role, isOwner: false, scope: everything, createdAt }
-  return { snapshot, member, reach: [scopeSetOf(identity)] }
+  const member: Member = { id, workspaceId, userId: '', isOwner: false, grants: [{ role, scope }], createdAt }
+  const scopeSet = scopeSetOf(identity)
+  return { snapshot, member, rights: rightsWithin(scopeSet, role), reach: [scopeSet] }
 }
 
 /** Cached per token or identity record, because every request needs the set. */
@@ -321,18 +304,34 @@ function scopeSetOf(grant: { readonly scope: Scope }): ScopeSet {
   return scopeSet
 }
 
-function authorise(ctx: Context, access: Access, permission: WorkspacePermission): void {
+type Place = { readonly project?: SnapshotProject; readonly environment?: SnapshotEnvironment }
+
+function authorise(ctx: Context, access: Access, permission: WorkspacePermission, place: Place = {}): void {
   const rule = rules[permission]
   const { credential } = ctx.actor
   if (rule.session) requireSession(ctx)
   if (rule.writes && credentialPermission(credential) === 'read') throw new Failure('readOnly')
-  if (!hasRole(access, rule.role)) throw new Failure('forbidden', `This needs the role ${rule.role}.`)
+  requireRole(access, rule.role, place)
   if (rule.person && ctx.actor.userId === '') {
     throw new Failure('forbidden', 'Only a person can do this, not an OIDC identity.')
   }
   if (rule.owner && !access.member.isOwner)
     throw new Failure('forbidden', 'Only the owner of the workspace can do this.')
-  if (rule.whole && !reachesAll(access.reach)) {
+  if (rule.whole && !reachesAll(inRole(access, rule.role).reach)) {
     throw new Failure('forbidden', 'This concerns the whole workspace: it needs the scope "all".')
+  }
+}
+
+/** Requires the role at a place that the caller sees; without a place, anywhere in the workspace. */
+export function requireRole(access: Access, role: Role, { project, environment }: Place): void {
+  // Whoever sees the place has this role there.
+  if (role === 'member') return
+  if (!holdsRole(access.rights, role)) throw new Failure('forbidden', `This needs the role ${role}.`)
+  const { reach } = inRole(access, role)
+  if (project && environment && !reachesEnvironment(reach, project, environment)) {
+    throw new Failure('forbidden', `This needs the role ${role} in the environment ${environment.name}.`)
+  }
+  if (project && !seesProject(reach, project)) {
+    throw new Failure('forbidden', `This needs the role ${role} in the project ${project.name}.`)
   }
 }

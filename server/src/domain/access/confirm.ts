@@ -73,7 +73,7 @@ async function confirm(ctx: Context): Promise<void> {
  */
 async function isGrantedStill(ctx: Context, { snapshot, member }: Granted): Promise<boolean> {
   const { workspace } = snapshot
-  const scopes = [member.scope, grantOf(ctx.actor.credential)?.scope]
+  const scopes = [...member.grants.map(({ scope }) => scope), grantOf(ctx.actor.credential)?.scope]
   if (ctx.actor.userId !== '') {
     const current = await ctx.store.members.findOfUser(ctx.actor.userId, workspace.id)
     if (!current || !isSame(current, member)) return false
@@ -85,4 +85,4 @@ async function isGrantedStill(ctx: Context, { snapshot, member }: Granted): Prom
 }
 
 const isSame = (a: Member, b: Member): boolean =>
-  a.id === b.id && a.role === b.role && a.isOwner === b.isOwner && JSON.stringify(a.scope) === JSON.stringify(b.scope)
+  a.id === b.id && a.isOwner === b.isOwner && JSON.stringify(a.grants) === JSON.stringify(b.grants)

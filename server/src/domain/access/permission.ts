@@ -61,6 +61,10 @@ export const rules: Record<WorkspacePermission, Rule> = {
   'oidc:read': { role: 'admin', whole: true },
   'oidc:write': { role: 'admin', writes: true, whole: true },
   'audit:read': { role: 'admin', whole: true },
+  'service:read': { role: 'admin', whole: true },
+  'service:write': { role: 'admin', writes: true, whole: true },
+  'service:token': { role: 'admin', writes: true, whole: true, session: true },
+  'policy:read': { role: 'admin', whole: true, owner: true },
+  'policy:write': { role: 'admin', writes: true, whole: true, owner: true },
+  'access:read': { role: 'admin', whole: true },
 }
-
-export const ranks: Record<Role, number> = { member: 0, developer: 1, admin: 2 }

@@ -1,6 +1,7 @@
-/** Granting and showing scopes: nobody can grant, or see, ids outside their own reach. */
-import type { NewScope, Scope } from '@coffer/contract/field'
+/** Giving and showing grants: nobody can give, or see, ids outside their own reach. */
+import type { NewGrant, NewScope, Role, Scope } from '@coffer/contract/field'
 import { invalid } from '../../failure.ts'
+import type { Grants } from '../../store/workspace/grant.ts'
 import type { WriteContext } from '../context.ts'
 import { normaliseScope, reachesAll, reachesEnvironment, reachesProject, reachesTeam } from '../scope.ts'
 import type { Access } from './access.ts'
@@ -58,6 +59,58 @@ export function requireScopeWithin(access: Access, wanted: NewScope): Scope {
   if (missing) throw invalid('scope', `${missing.kind} names ${missing.id}, which you cannot access.`)
   return scope
 }
+
+type WantedGrants = { readonly role?: Role; readonly scope?: NewScope; readonly grants?: readonly NewGrant[] }
+
+/** The grants of somebody new: `grants`, or else the single one that `role` and `scope` name. */
+export function requireGrantsWithin(access: Access, wanted: WantedGrants): Grants {
+  const { role, scope, grants } = wanted
+  if (grants) {
+    refuseBoth(wanted)
+    return firstOf(grants.map((grant) => ({ role: grant.role, scope: requireScopeWithin(access, grant.scope) })))
+  }
+  if (role === undefined) throw invalid('role', 'is required: send role and scope, or grants.')
+  if (scope === undefined) throw invalid('scope', 'is required: send role and scope, or grants.')
+  return [{ role, scope: requireScopeWithin(access, scope) }]
+}
+
+/** `grants` replace all; `role` and `scope` leave a single grant, with what they omit taken from the first. */
+export async function requireChangedGrantsWithin(
+  ctx: WriteContext,
+  access: Access,
+  before: Grants,
+  wanted: WantedGrants,
+): Promise<Grants> {
+  const { role = before[0].role, scope, grants } = wanted
+  if (!grants) {
+    if (scope === undefined) return [{ role, scope: before[0].scope }]
+    return [{ role, scope: await requireChangedScopeWithin(ctx, access, before[0].scope, scope) }]
+  }
+  refuseBoth(wanted)
+  const known = mergeScopes(before.map((grant) => grant.scope))
+  const changed = []
+  for (const grant of grants) {
+    changed.push({ role: grant.role, scope: await requireChangedScopeWithin(ctx, access, known, grant.scope) })
+  }
+  return firstOf(changed)
+}
+
+function refuseBoth({ role, scope }: WantedGrants): void {
+  if (role !== undefined || scope !== undefined) throw invalid('grants', 'cannot be sent together with role or scope.')
+}
+
+/** The schema refuses an empty list. */
+function firstOf([first, ...others]: Grants[number][]): Grants {
+  if (!first) throw invalid('grants', 'must not be empty.')
+  return [first, ...others]
+}
+
+const mergeScopes = (scopes: readonly Scope[]): Scope => ({
+  all: scopes.some(({ all }) => all),
+  teams: scopes.flatMap(({ teams }) => teams),
+  projects: scopes.flatMap(({ projects }) => projects),
+  environments: scopes.flatMap(({ environments }) => environments),
+})
 
 /** A client may send a scope back as it read it: ids that were in it before and have been deleted since are dropped. */
 export async function requireChangedScopeWithin(

@@ -10,11 +10,11 @@ import type { TokenRecord } from '../../store/token.ts'
 import type { EnvironmentRow } from '../../store/workspace/environment.ts'
 import type { Member } from '../../store/workspace/member.ts'
 import type { WorkspaceRow } from '../../store/workspace/workspace.ts'
-import { type ScopeSet, toScopeSet } from '../scope.ts'
+import { type Rights, toRights } from '../grant.ts'
 import { iso } from '../time.ts'
 import { createLoadingCache, type LoadingCache } from './loading-cache.ts'
 
-type SnapshotMember = { readonly member: Member; readonly scopeSet: ScopeSet }
+type SnapshotMember = { readonly member: Member; readonly rights: Rights }
 export type SnapshotEnvironment = {
   readonly id: string
   readonly name: string
@@ -96,7 +96,7 @@ async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promis
   }))
   return {
     workspace,
-    membersByUser: new Map(members.map((member) => [member.userId, { member, scopeSet: toScopeSet(member.scope) }])),
+    membersByUser: new Map(members.map((member) => [member.userId, { member, rights: toRights(member.grants) }])),
     teams: new Map(teams.map((team) => [team.id, team])),
     projects: new Map(projects.map((project) => [project.id, project])),
     projectsBySlug: new Map(projects.map((project) => [project.slug, project])),

@@ -13,11 +13,12 @@ import { newId } from '../../crypto/id.ts'
 import { createBearer, hashBearer, tokenPrefix, withTokenWord } from '../../crypto/token.ts'
 import { Failure, invalid } from '../../failure.ts'
 import type { TokenRecord } from '../../store/token.ts'
-import { type Access, hasRole, mayManageAll, reauthorise, requireWorkspace } from '../access/access.ts'
+import { type Access, mayManageAll, reauthorise, requireWorkspace } from '../access/access.ts'
 import { isScopeWithin, reachedScope, requireScopeWithin } from '../access/scope-grant.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { decodeIdCursor, encodeCursor } from '../cursor.ts'
+import { holdsRole } from '../grant.ts'
 import { defaultPageLength, type Page } from '../page.ts'
 import { reachesEnvironment } from '../scope.ts'
 import { dayMs, hourMs, iso, maybeIso, secondMs } from '../time.ts'
@@ -67,7 +68,7 @@ function seesToken(ctx: Context, access: Access, token: TokenRecord): boolean {
 
 export async function createToken(ctx: Context, path: WorkspacePath, body: NewToken): Promise<IssuedToken> {
   const access = await requireWorkspace(ctx, path, 'token:create')
-  if (body.permission === 'read-write' && !hasRole(access, 'developer')) {
+  if (body.permission === 'read-write' && !holdsRole(access.rights, 'developer')) {
     throw new Failure('forbidden', 'A read-write token needs the role developer: a member can create only read tokens.')
   }
   const lifetimeMs = lifetimesMs[body.expiresIn]
@@ -283,6 +284,9 @@ function toToken(ctx: Context, access: Access, token: TokenRecord): Token {
     type: token.type,
     isOwner: token.createdBy === ctx.actor.userId,
     createdById: token.createdBy,
+    ownerType: 'user',
+    ownerId: token.createdBy,
+    ownerName: '',
     createdAt: iso(token.createdAt),
     expiresAt: maybeIso(token.expiresAt),
     lastUsedAt: maybeIso(isNewer ? noted.at : token.lastUsedAt),

@@ -9,11 +9,12 @@ import { readDetails } from '../audit/record-read.ts'
 import type { SnapshotEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { secretsEntity } from './audit-record.ts'
-import { chooseEnvironment, personalOwner, requireReached } from './choose-environment.ts'
+import { chooseEnvironment, personalOwner } from './choose-environment.ts'
 import type { Entry, ExportFormat } from './format/format.ts'
 import { effectiveValues, loadProject } from './load.ts'
 import { type WrittenAnswer, writeAnswer } from './read/chunks.ts'
 import { namePlaces, resolveRows } from './reference/follow.ts'
+import { requireWritable } from './right.ts'
 import { createAllowance } from './size.ts'
 import { writeAll } from './write/change.ts'
 import { writeRevision } from './write/revision.ts'
@@ -72,7 +73,7 @@ async function writeFile(ctx: Context, format: ExportFormat, entries: readonly E
 
 export async function importSecrets(ctx: Context, path: ProjectPath, body: SecretImport): Promise<RevisionResults> {
   const access = await requireProject(ctx, path, 'secret:write')
-  const environment = requireReached(access, body.environmentId)
+  const environment = requireWritable(access, body.environmentId)
   const entries = await readFile(body)
   const edits = entries.map((entry) => ({ ...entry, environment }))
   return writeRevision(ctx, access, environment, body.dryRun, (ctx) => writeAll(ctx, access, edits, body))

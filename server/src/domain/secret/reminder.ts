@@ -8,8 +8,9 @@ import type { Context } from '../context.ts'
 import { iso } from '../time.ts'
 import { inTransaction } from '../transaction.ts'
 import { recordSecret } from './audit-record.ts'
-import { requireNamed, requireReached } from './choose-environment.ts'
+import { requireNamed } from './choose-environment.ts'
 import { requireSecret } from './find.ts'
+import { requireDeveloper, requireWritable } from './right.ts'
 import { announceSecrets } from './write/announce.ts'
 
 export async function putReminder(
@@ -18,7 +19,7 @@ export async function putReminder(
   body: NewReminder,
 ): Promise<Reminder & { success: boolean }> {
   const access = await requireProject(ctx, path, 'secret:write')
-  const environment = requireReached(access, body.environmentId)
+  const environment = requireWritable(access, body.environmentId)
   if (body.type === 'recurring' && body.everyDays === undefined)
     throw invalid('everyDays', 'is required for a recurring reminder.')
   const nextAt = Date.parse(body.nextReminderDate)
@@ -56,6 +57,7 @@ export async function deleteReminder(
 ): Promise<void> {
   const access = await requireProject(ctx, path, 'secret:write')
   const environment = requireNamed(access, query.environmentId, query.environment_id, body.environmentId)
+  requireDeveloper(access, environment)
   await inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
     if (!(await ctx.store.secretReminders.remove(environment.id, secret.id))) throw new Failure('notFound')

@@ -7,10 +7,10 @@ import { Failure, invalid } from '../../failure.ts'
 import type { SealedValue } from '../../store/secret/value.ts'
 import type { ProjectAccess } from '../access/access.ts'
 import type { Context } from '../context.ts'
-import { requireReached } from '../secret/choose-environment.ts'
 import { openValues, valueKey } from '../secret/load.ts'
 import { createDelegatedReferences } from '../secret/reference/delegated.ts'
 import { namePlaces, resolveRows } from '../secret/reference/follow.ts'
+import { requireWritable } from '../secret/right.ts'
 
 export type CopiedSecrets = {
   /** In the requested order. */
@@ -32,7 +32,7 @@ export async function copySecrets(
   wanted: NonNullable<NewShare['secrets']>,
 ): Promise<CopiedSecrets> {
   const places = wanted.map(({ id, environmentId }) => {
-    const environment = requireReached(access, environmentId)
+    const environment = requireWritable(access, environmentId)
     return { secretId: id.toLowerCase(), environmentId: environment.id, environment }
   })
   if (new Set(places.map(valueKey)).size < places.length) throw invalid('secrets', 'names the same value twice.')

@@ -16,7 +16,7 @@ import { hashPassword } from '../../crypto/password.ts'
 import { createShareToken } from '../../crypto/token.ts'
 import { Failure, invalid } from '../../failure.ts'
 import type { ShareContent, ShareLock, ShareRecord } from '../../store/share/share.ts'
-import { hasRole, type ProjectAccess, reachesEnvironments, reauthorise, requireProject } from '../access/access.ts'
+import { inRole, type ProjectAccess, reachesEnvironments, reauthorise, requireProject } from '../access/access.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { reachesProject } from '../scope.ts'
@@ -195,13 +195,12 @@ async function requireShare(
 }
 
 /** Admins who reach the whole project see everyone's shares. */
-const managesShares = (access: ProjectAccess) =>
-  hasRole(access, 'admin') && reachesProject(access.reach, access.project)
+const managesShares = (access: ProjectAccess) => reachesProject(inRole(access, 'admin').reach, access.project)
 
 /** Others see their own shares, if the credential reaches the environments that these were made from. */
 function isVisible(ctx: Context, access: ProjectAccess, share: ShareRecord): boolean {
   if (managesShares(access)) return true
-  return share.createdBy === ctx.actor.userId && reachesEnvironments(access, share.environmentIds)
+  return share.createdBy === ctx.actor.userId && reachesEnvironments(inRole(access, 'developer'), share.environmentIds)
 }
 
 function toShare(ctx: Context, share: ShareRecord): Share {

@@ -1,9 +1,14 @@
 import { expect, test } from 'vitest'
+import { everything } from '../scope.ts'
 import { inviteMail } from './invite-mail.ts'
 
 const parts = {
   workspaceName: 'Acme',
-  invite: { email: 'ann@example.com', role: 'developer', expiresAt: Date.UTC(2030, 0, 2, 3, 4, 5) },
+  invite: {
+    email: 'ann@example.com',
+    grants: [{ role: 'developer', scope: everything }],
+    expiresAt: Date.UTC(2030, 0, 2, 3, 4, 5),
+  },
   inviteUrl: 'https://coffer.example.com/invite#cof_inv_0',
   invitedBy: 'owner@example.com',
 } as const

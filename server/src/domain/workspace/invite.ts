@@ -17,7 +17,7 @@ import { Failure } from '../../failure.ts'
 import type { Account } from '../../store/account/account.ts'
 import type { Invite } from '../../store/workspace/invite.ts'
 import { reauthorise, requireSession, requireWorkspace } from '../access/access.ts'
-import { requireScopeWithin } from '../access/scope-grant.ts'
+import { requireGrantsWithin } from '../access/scope-grant.ts'
 import { normaliseEmail } from '../account/email.ts'
 import { setConfirmed } from '../account/email-confirmation.ts'
 import { countMailTo } from '../account/mail-limit.ts'
@@ -41,8 +41,7 @@ export async function createInvite(ctx: Context, path: WorkspacePath, body: NewI
     id: newId(),
     workspaceId: workspace.id,
     email: normaliseEmail(body.email),
-    role: body.role,
-    scope: requireScopeWithin(access, body.scope),
+    grants: requireGrantsWithin(access, body),
     createdAt: issued.mailAt,
     ...issued,
   }
@@ -94,8 +93,8 @@ export async function lookUpInvite(ctx: Context, { token }: InviteLookup): Promi
   })
   if (!found?.workspace) throw new Failure('notFound')
   const { name, slug } = found.workspace
-  const { email, role, expiresAt } = found.invite
-  return { workspace: { name, slug }, email, role, expiresAt: iso(expiresAt) }
+  const { email, grants, expiresAt } = found.invite
+  return { workspace: { name, slug }, email, role: grants[0].role, expiresAt: iso(expiresAt) }
 }
 
 export async function acceptInvite(ctx: Context, body: InviteToken): Promise<InviteAccepted> {
@@ -140,10 +139,10 @@ export async function findOpenInvite(ctx: Context, token: string): Promise<OpenI
 
 /** Turns the invite into a membership, in the caller's transaction. */
 export async function takeUpInvite(ctx: WriteContext, found: OpenInvite, account: Pick<Account, 'id'>): Promise<void> {
-  const { id, workspaceId, role, scope, createdAt } = await requireStillOpen(ctx, found)
+  const { id, workspaceId, grants, createdAt } = await requireStillOpen(ctx, found)
   await ctx.store.invites.remove(id, workspaceId)
   // The member keeps the id and date of the invite, so that it stays the same row in the list.
-  const member = { id, workspaceId, userId: account.id, role, isOwner: false, scope, createdAt }
+  const member = { id, workspaceId, userId: account.id, isOwner: false, grants, createdAt }
   if (!(await ctx.store.members.insert(member))) {
     throw new Failure('conflict', 'You already belong to this workspace.')
   }

@@ -1,12 +1,13 @@
-/** Members and invites of a workspace: their roles and scopes, and the cleanup when a member leaves. */
+/** Members and invites of a workspace: their grants, and the cleanup when a member leaves. */
 import type { IdPath, WorkspacePath } from '@coffer/contract/field'
-import type { Member, MemberChange } from '@coffer/contract/member'
+import type { Member, MemberChange, Removal } from '@coffer/contract/member'
 import { Failure } from '../../failure.ts'
 import type { Account } from '../../store/account/account.ts'
+import type { Grants } from '../../store/workspace/grant.ts'
 import type { Invite, MailState } from '../../store/workspace/invite.ts'
 import type { Member as MemberRecord } from '../../store/workspace/member.ts'
 import { type Access, reauthorise, requireWorkspace } from '../access/access.ts'
-import { requireChangedScopeWithin } from '../access/scope-grant.ts'
+import { requireChangedGrantsWithin } from '../access/scope-grant.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { iso, minuteMs } from '../time.ts'
@@ -52,19 +53,19 @@ export async function updateMember(
   const access = await requireWorkspace(ctx, path, 'member:write')
   return inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
     const { member, invite } = await requireRow(ctx, access, path.id)
-    const changed = member
-      ? await changeMember(ctx, member, await grantOf(ctx, access, member, change))
-      : await changeInvite(ctx, invite, await grantOf(ctx, access, invite, change))
+    const grants = await requireChangedGrantsWithin(ctx, access, (member ?? invite).grants, change)
+    const changed = member ? await changeMember(ctx, member, grants) : await changeInvite(ctx, invite, grants)
     return { success: true, ...changed }
   })
 }
 
-export async function removeMember(ctx: Context, path: IdPath): Promise<void> {
+export async function removeMember(ctx: Context, path: IdPath): Promise<Removal> {
   const access = await requireWorkspace(ctx, path, 'member:write')
-  await inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
+  return inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
     const { member, invite } = await requireRow(ctx, access, path.id)
     if (member) await expel(ctx, member)
     else await withdraw(ctx, invite)
+    return { success: true, tokens: [], syncs: [], shares: 0, personalValues: 0 }
   })
 }
 
@@ -83,27 +84,20 @@ async function requireRow(ctx: WriteContext, access: Access, id: string): Promis
   return { invite }
 }
 
-type Grant = Pick<MemberRecord, 'role' | 'scope'>
-
-async function grantOf(ctx: WriteContext, access: Access, before: Grant, change: MemberChange): Promise<Grant> {
-  const { role = before.role, scope } = change
-  if (scope === undefined) return { role, scope: before.scope }
-  return { role, scope: await requireChangedScopeWithin(ctx, access, before.scope, scope) }
-}
-
-async function changeMember(ctx: WriteContext, member: MemberRecord, grant: Grant): Promise<Member> {
-  if (member.isOwner && (grant.role !== 'admin' || !grant.scope.all)) {
+async function changeMember(ctx: WriteContext, member: MemberRecord, grants: Grants): Promise<Member> {
+  const [first, another] = grants
+  if (member.isOwner && (first.role !== 'admin' || !first.scope.all || another)) {
     throw new Failure('conflict', 'The owner always has the role admin and the scope "all": transfer ownership first.')
   }
-  const changed = { ...member, ...grant }
+  const changed = { ...member, grants }
   await ctx.store.members.update(changed, ctx.now())
   const account = await recordMember(ctx, 'UPDATE', member, changed)
   await announce(ctx, 'workspace', member.workspaceId)
   return toMember(changed, account)
 }
 
-async function changeInvite(ctx: WriteContext, invite: Invite, grant: Grant): Promise<Member> {
-  const changed = { ...invite, ...grant }
+async function changeInvite(ctx: WriteContext, invite: Invite, grants: Grants): Promise<Member> {
+  const changed = { ...invite, grants }
   await ctx.store.invites.update(changed)
   const details = { before: grantText(invite), after: grantText(changed) }
   await record(ctx, { chain: invite.workspaceId, action: 'UPDATE', entity: inviteEntity(invite), ...details })
@@ -135,7 +129,7 @@ export async function recordMember(
   ctx: WriteContext,
   action: 'UPDATE' | 'DELETE',
   before: MemberRecord,
-  after: Grant | { readonly removed: Readonly<Record<string, number>> },
+  after: Granted | { readonly removed: Readonly<Record<string, number>> },
 ): Promise<Account | undefined> {
   const account = await ctx.store.accounts.find(before.userId)
   const entity = { type: 'member', id: before.id, name: account?.email ?? '' }
@@ -145,26 +139,43 @@ export async function recordMember(
 }
 
 export const inviteEntity = ({ id, email }: Invite) => ({ type: 'invite', id, name: email })
-export const grantText = ({ role, scope }: Grant) => ({ role, scope })
+
+type Granted = { readonly grants: Grants }
+
+/** The first grant, as a client that knows only one shows it, and all of them. */
+export const shownGrants = ({ grants }: Granted) => ({ ...grants[0], grants: [...grants] })
+
+/** For the audit trail. */
+export const grantText = ({ grants }: Granted) => {
+  const [first, another] = grants
+  return another ? { grants } : { role: first.role, scope: first.scope }
+}
 
 function toMember(member: MemberRecord, account: Account | undefined): Member {
-  const { id, workspaceId, userId, role, isOwner, scope, createdAt } = member
+  const { id, workspaceId, userId, isOwner, createdAt } = member
   const emailVerified = account !== undefined && account.emailVerifiedAt !== null
   const user = { id: userId, email: account?.email ?? '', emailVerified, name: account?.name ?? '' }
-  return { id, workspaceId, user, role, status: 'account-created', isOwner, scope, invitedAt: iso(createdAt) }
+  return {
+    id,
+    workspaceId,
+    user,
+    status: 'account-created',
+    isOwner,
+    ...shownGrants(member),
+    invitedAt: iso(createdAt),
+  }
 }
 
 /** Contains only what the inviting admin already knows, not whether the address has an account. */
 function toInvited(invite: Invite, nowMs: number): Member {
-  const { id, workspaceId, email, role, scope, createdAt, expiresAt } = invite
+  const { id, workspaceId, email, createdAt, expiresAt } = invite
   return {
     id,
     workspaceId,
     user: { id: '', email, emailVerified: false, name: '' },
-    role,
     status: invite.declinedAt !== null ? 'declined' : expiresAt <= nowMs ? 'expired' : 'invite-sent',
     isOwner: false,
-    scope,
+    ...shownGrants(invite),
     invitedAt: iso(createdAt),
     expiresAt: iso(expiresAt),
     mail: mailState(invite, nowMs),

@@ -4,6 +4,7 @@ import { newId } from '../../crypto/id.ts'
 import { Failure } from '../../failure.ts'
 import type { ProjectRow } from '../../store/workspace/project.ts'
 import {
+  inRole,
   reachedEnvironments,
   reauthorise,
   requireProject,
@@ -97,7 +98,7 @@ export async function updateProject(
     if (teamId !== current.teamId) {
       await requireStoredTeam(ctx, teamId, workspaceId)
       // Someone who has just lost the project must not move it to a team that they still reach.
-      const { reach } = await reauthorise(ctx, access, 'project:write')
+      const { reach } = inRole(await reauthorise(ctx, access, 'project:write'), 'admin')
       if (!reachesProject(reach, current) || !reachesTeam(reach, { id: teamId })) throw new Failure('notFound')
     }
     const before = { name: current.name, slug: current.slug, teamId: current.teamId }

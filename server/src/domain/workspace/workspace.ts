@@ -7,10 +7,10 @@ import { type Access, listAccesses, reauthorise, requireSession, requireWorkspac
 import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
-import { everything } from '../scope.ts'
+import { wholeAdmin } from '../grant.ts'
 import { iso } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
-import { recordMember, requireRoom } from './member.ts'
+import { recordMember, requireRoom, shownGrants } from './member.ts'
 import { checkWorkspaceSlug } from './slug.ts'
 
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'workspace', id, name })
@@ -33,7 +33,7 @@ export async function createWorkspace(ctx: Context, body: NewWorkspace): Promise
     await requireRoom(ctx, userId)
   })
   const { id, createdAt } = workspace
-  return { ...body, id, role: 'admin', isOwner: true, scope: everything, createdAt: iso(createdAt) }
+  return { ...body, id, isOwner: true, ...shownGrants({ grants: wholeAdmin }), createdAt: iso(createdAt) }
 }
 
 /** Inserts the row of a new workspace, which reserves its slug; `insertWorkspace` adds the rest. */
@@ -44,8 +44,8 @@ export async function claimSlug(ctx: WriteContext, workspace: WorkspaceRow): Pro
 /** Adds the owner of a new workspace, and a first team that projects can belong to. */
 export async function insertWorkspace(ctx: WriteContext, workspace: WorkspaceRow, ownerId: string): Promise<void> {
   const { id: workspaceId, createdAt } = workspace
-  const owner = { id: newId(), workspaceId, userId: ownerId, role: 'admin', isOwner: true } as const
-  await ctx.store.members.insert({ ...owner, scope: everything, createdAt })
+  const owner = { id: newId(), workspaceId, userId: ownerId, isOwner: true, grants: wholeAdmin, createdAt }
+  await ctx.store.members.insert(owner)
   await ctx.store.teams.insert({ id: newId(), workspaceId, name: 'Everyone', createdAt })
   const after = { name: workspace.name, slug: workspace.slug, owner: ownerId }
   await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(workspace), after })
@@ -98,7 +98,7 @@ export async function handOverWorkspace(ctx: Context, path: WorkspacePath, body:
     const heir = await ctx.store.members.find(memberId, workspace.id)
     if (!heir) throw new Failure('notFound')
     if (heir.id === owner.id) return
-    const raised = { ...heir, role: 'admin', isOwner: true, scope: everything } as const
+    const raised = { ...heir, isOwner: true, grants: wholeAdmin }
     await ctx.store.members.update({ ...owner, isOwner: false }, ctx.now())
     await ctx.store.members.update(raised, ctx.now())
     await recordMember(ctx, 'UPDATE', heir, raised)
@@ -115,8 +115,7 @@ export async function handOverWorkspace(ctx: Context, path: WorkspacePath, body:
 
 function toWorkspace({ snapshot, member }: Access): Workspace {
   const { id, name, slug, createdAt } = snapshot.workspace
-  const { role, isOwner, scope } = member
-  return { id, name, slug, role, isOwner, scope, createdAt: iso(createdAt) }
+  return { id, name, slug, isOwner: member.isOwner, ...shownGrants(member), createdAt: iso(createdAt) }
 }
 
 function slugTaken(slug: string): Failure {

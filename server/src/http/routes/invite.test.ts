@@ -13,6 +13,7 @@ import {
 import { createMemberWorkspace, type MemberWorkspace } from '../../../../test/member-workspace.ts'
 import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
 import { createBearer, invitePrefix } from '../../crypto/token.ts'
+import { everything } from '../../domain/scope.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 
@@ -78,6 +79,7 @@ describe('an invite', () => {
       status: 'invite-sent',
       isOwner: false,
       scope,
+      grants: [{ role: 'member', scope }],
       invitedAt: expect.any(String),
       expiresAt: body.expiresAt,
       mail: 'off',
@@ -103,7 +105,8 @@ describe('an invite', () => {
       role: 'developer',
       status: 'account-created',
       isOwner: false,
-      scope: { all: true, teams: [], projects: [], environments: [] },
+      scope: everything,
+      grants: [{ role: 'developer', scope: everything }],
       invitedAt: invited?.invitedAt,
     })
     const seen = await service.call('GET', place.root, { token: user.session })
@@ -183,8 +186,8 @@ describe('an invite', () => {
     ['no address', { email: undefined }, 'email: is required.'],
     ['an address without @', { email: 'ann' }, 'email: has characters or a format that is not allowed.'],
     ['an unknown role', { role: 'owner' }, 'role: must be one of: member, developer, admin.'],
-    ['no role', { role: undefined }, 'role: is required.'],
-    ['no scope', { scope: undefined }, 'scope: is required.'],
+    ['no role', { role: undefined }, 'role: is required: send role and scope, or grants.'],
+    ['no scope', { scope: undefined }, 'scope: is required: send role and scope, or grants.'],
     ['an empty scope', { scope: {} }, 'scope: grants nothing: set "all", or list teams, projects or environments.'],
     ['an unknown field', { isOwner: true }, 'isOwner: is not a known field.'],
     [
@@ -322,7 +325,7 @@ describe('an invite that is updated or revoked', () => {
     const email = place.newAddress()
     const user = await addUser(service, email)
     const { id, inviteToken } = await place.mustInvite({ email })
-    expect((await place.ask('DELETE', `/rbac/${id}`)).body).toEqual({ success: true })
+    expect((await place.ask('DELETE', `/rbac/${id}`)).body).toMatchObject({ success: true })
     expect(await place.row(id)).toBeUndefined()
     expect((await place.accept(user.session, inviteToken)).status).toBe(404)
     expect((await place.ask('DELETE', `/rbac/${id}`)).status).toBe(404)

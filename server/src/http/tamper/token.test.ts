@@ -40,7 +40,7 @@ beforeAll(async () => {
   await engine.transaction('test', async ({ db }) => {
     const scope = { all: false, teams: [], projects: [projectId], environments: [] }
     const member = { id: crypto.randomUUID(), workspaceId: mainId, userId: mallory.id, createdAt: Date.now() }
-    await createStore(db, keys).members.insert({ ...member, role: 'member', isOwner: false, scope })
+    await createStore(db, keys).members.insert({ ...member, isOwner: false, grants: [{ role: 'member', scope }] })
   })
   stranger = await addUser(service, 'stranger@example.com')
   const strange = await service.call<{ id: string }>('POST', '/v1/workspace', {

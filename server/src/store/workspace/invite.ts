@@ -1,10 +1,10 @@
 /** Invites, found by the keyed hash of their token. The row becomes a membership, so a MAC protects it. */
-import type { Role, Scope } from '@coffer/contract/field'
 import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { hashBearer } from '../../crypto/token.ts'
 import { type Db, forUpdate, fragment, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
 import { verifiedRows } from '../signed-row.ts'
+import { fromGrantColumns, furtherGrantsField, type GrantColumns, type Grants, toGrantColumns } from './grant.ts'
 
 /** State of the mail to the invited person; `off` if no mail server is configured. */
 export type MailState = 'off' | 'sending' | 'sent' | 'failed'
@@ -13,8 +13,7 @@ export type Invite = {
   readonly id: string
   readonly workspaceId: string
   readonly email: string
-  readonly role: Role
-  readonly scope: Scope
+  readonly grants: Grants
   /** Null after a decline: the token ends before the invite. */
   readonly hash: Uint8Array | null
   readonly hashRootId: string | null
@@ -27,10 +26,10 @@ export type Invite = {
   /** When the latest mail was composed. */
   readonly mailAt: number
 }
-type InviteRow = Omit<Invite, 'scope'> & RowMac & { readonly scope: string }
+type InviteRow = Omit<Invite, 'grants'> & GrantColumns & RowMac
 
 const columns = fragment(`
-  id, workspace_id as "workspaceId", email, role, scope, hash, hash_root_id as "hashRootId",
+  id, workspace_id as "workspaceId", email, role, scope, grants, hash, hash_root_id as "hashRootId",
   mailed_hash as "mailedHash", created_at as "createdAt",
   expires_at as "expiresAt", declined_at as "declinedAt", mail, mail_at as "mailAt", mac, mac_root_id as "macRootId"`)
 
@@ -48,20 +47,21 @@ const macFields = (row: InviteFields): MacField[] => [
   row.declinedAt,
   // Older invites were signed before this field existed.
   ...(row.mailedHash === null ? [] : [row.mailedHash]),
+  ...furtherGrantsField(row),
 ]
 
 export function inviteStore(db: Db, keys: Keys) {
   const rows = verifiedRows<InviteFields, InviteRow>(keys, 'invite', macFields)
 
   function toRow(invite: Invite): InviteRow {
-    const row = { ...invite, scope: JSON.stringify(invite.scope) }
+    const row = { ...invite, ...toGrantColumns(invite.grants) }
     return { ...row, ...rows.sign(row) }
   }
 
   async function genuine(row: InviteRow | undefined): Promise<Invite | undefined> {
     if (!row || !(await rows.isGenuine(row))) return undefined
-    const { mac: _mac, macRootId: _root, ...invite } = row
-    return { ...invite, scope: JSON.parse(row.scope) }
+    const { mac: _mac, macRootId: _root, role: _role, scope: _scope, ...invite } = row
+    return { ...invite, grants: fromGrantColumns(row) }
   }
 
   return {
@@ -100,9 +100,9 @@ export function inviteStore(db: Db, keys: Keys) {
     async insert(invite: Invite): Promise<string | undefined> {
       const row = toRow(invite)
       const changed = await db.run(sql`
-        insert into invite (id, workspace_id, email, role, scope, hash, hash_root_id, mailed_hash, created_at, expires_at,
+        insert into invite (id, workspace_id, email, role, scope, grants, hash, hash_root_id, mailed_hash, created_at, expires_at,
           mail, mail_at, mac, mac_root_id)
-        values (${row.id}, ${row.workspaceId}, ${row.email}, ${row.role}, ${row.scope}, ${row.hash}, ${row.hashRootId},
+        values (${row.id}, ${row.workspaceId}, ${row.email}, ${row.role}, ${row.scope}, ${row.grants}, ${row.hash}, ${row.hashRootId},
           ${row.mailedHash}, ${row.createdAt}, ${row.expiresAt}, ${row.mail}, ${row.mailAt}, ${row.mac}, ${row.macRootId})
         on conflict (workspace_id, email) do nothing`)
       if (changed === 1) return undefined
@@ -115,7 +115,7 @@ export function inviteStore(db: Db, keys: Keys) {
     async update(invite: Invite): Promise<void> {
       const row = toRow(invite)
       await db.run(sql`
-        update invite set role = ${row.role}, scope = ${row.scope}, hash = ${row.hash}, hash_root_id = ${row.hashRootId},
+        update invite set role = ${row.role}, scope = ${row.scope}, grants = ${row.grants}, hash = ${row.hash}, hash_root_id = ${row.hashRootId},
           mailed_hash = ${row.mailedHash}, expires_at = ${row.expiresAt}, declined_at = ${row.declinedAt},
           mail = case when mail_at = ${row.mailAt} then mail else ${row.mail} end, mail_at = ${row.mailAt},
           mac = ${row.mac}, mac_root_id = ${row.macRootId}

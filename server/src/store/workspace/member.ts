@@ -1,23 +1,22 @@
-/** Members of a workspace with role and scope. The row grants rights, so a MAC protects it. */
-import type { Role, Scope } from '@coffer/contract/field'
+/** Members of a workspace with their grants. The row gives rights, so a MAC protects it. */
 import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { type Db, fragment, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
 import { verifiedRows } from '../signed-row.ts'
+import { fromGrantColumns, furtherGrantsField, type GrantColumns, type Grants, toGrantColumns } from './grant.ts'
 
 export type Member = {
   readonly id: string
   readonly workspaceId: string
   readonly userId: string
-  readonly role: Role
   readonly isOwner: boolean
-  readonly scope: Scope
+  readonly grants: Grants
   readonly createdAt: number
 }
-type MemberRow = Omit<Member, 'isOwner' | 'scope'> & RowMac & { readonly isOwner: number; readonly scope: string }
+type MemberRow = Omit<Member, 'isOwner' | 'grants'> & GrantColumns & RowMac & { readonly isOwner: number }
 
 const columns = fragment(`
-  id, workspace_id as "workspaceId", user_id as "userId", role, is_owner as "isOwner", scope,
+  id, workspace_id as "workspaceId", user_id as "userId", role, is_owner as "isOwner", scope, grants,
   created_at as "createdAt", mac, mac_root_id as "macRootId"`)
 
 type MemberFields = Omit<MemberRow, keyof RowMac>
@@ -30,20 +29,21 @@ const macFields = (row: MemberFields): MacField[] => [
   row.isOwner,
   row.scope,
   row.createdAt,
+  ...furtherGrantsField(row),
 ]
 
 export function memberStore(db: Db, keys: Keys) {
   const rows = verifiedRows<MemberFields, MemberRow>(keys, 'member', macFields)
 
   function toRow(member: Member): MemberRow {
-    const row = { ...member, isOwner: member.isOwner ? 1 : 0, scope: JSON.stringify(member.scope) }
+    const row = { ...member, isOwner: member.isOwner ? 1 : 0, ...toGrantColumns(member.grants) }
     return { ...row, ...rows.sign(row) }
   }
 
   async function toMember(row: MemberRow): Promise<Member | undefined> {
     if (!(await rows.isGenuine(row))) return undefined
-    const { mac: _mac, macRootId: _root, ...member } = row
-    return { ...member, isOwner: row.isOwner === 1, scope: JSON.parse(row.scope) }
+    const { id, workspaceId, userId, createdAt } = row
+    return { id, workspaceId, userId, isOwner: row.isOwner === 1, grants: fromGrantColumns(row), createdAt }
   }
 
   return {
@@ -81,8 +81,8 @@ export function memberStore(db: Db, keys: Keys) {
     async insert(member: Member): Promise<boolean> {
       const row = toRow(member)
       const changed = await db.run(sql`
-        insert into member (id, workspace_id, user_id, role, is_owner, scope, created_at, updated_at, mac, mac_root_id)
-        values (${row.id}, ${row.workspaceId}, ${row.userId}, ${row.role}, ${row.isOwner}, ${row.scope},
+        insert into member (id, workspace_id, user_id, role, is_owner, scope, grants, created_at, updated_at, mac, mac_root_id)
+        values (${row.id}, ${row.workspaceId}, ${row.userId}, ${row.role}, ${row.isOwner}, ${row.scope}, ${row.grants},
           ${row.createdAt}, ${row.createdAt}, ${row.mac}, ${row.macRootId})
         on conflict (workspace_id, user_id) do nothing`)
       return changed === 1
@@ -91,7 +91,8 @@ export function memberStore(db: Db, keys: Keys) {
     async update(member: Member, nowMs: number): Promise<void> {
       const row = toRow(member)
       await db.run(sql`
-        update member set role = ${row.role}, is_owner = ${row.isOwner}, scope = ${row.scope}, updated_at = ${nowMs},
+        update member set role = ${row.role}, is_owner = ${row.isOwner}, scope = ${row.scope},
+          grants = ${row.grants}, updated_at = ${nowMs},
           mac = ${row.mac}, mac_root_id = ${row.macRootId}
         where id = ${row.id} and workspace_id = ${row.workspaceId}`)
     },

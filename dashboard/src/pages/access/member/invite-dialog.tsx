@@ -57,7 +57,7 @@ export function InviteDialog({ ws, teams, own, onClose }: InviteDialogProps) {
           error={fieldError(send.error, 'email')}
           onChange={({ target }) => setFields({ ...fields, email: target.value })}
         />
-        <RoleField value={fields.role} onChange={(role) => setFields({ ...fields, role })} />
+        <RoleField value={fields.role ?? 'member'} onChange={(role) => setFields({ ...fields, role })} />
         <ScopeField
           teams={teams}
           own={own}

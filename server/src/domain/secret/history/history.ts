@@ -36,6 +36,7 @@ import { findSecret, findUnseen } from '../find.ts'
 import { placeOf } from '../load.ts'
 import { loadPastBases } from '../name-base.ts'
 import { type Chunks, commaAt, writeAnswer } from '../read/chunks.ts'
+import { requireDeveloper } from '../right.ts'
 import { createAllowance } from '../size.ts'
 import { inSecretTransaction, recordComparison } from '../write/compare.ts'
 import type { Edit } from '../write/plan.ts'
@@ -238,6 +239,7 @@ async function requireValue(
 ): Promise<Found> {
   const access = await requireProject(ctx, path, permission)
   const environment = requireNamed(access, named.environmentId, named.environment_id)
+  if (permission === 'secret:write') requireDeveloper(access, environment)
   const secret = await requireLive(ctx, access, path.key)
   const place = placeOf(access, environment, secret.id)
   if (!isId(path.key)) await requireKnownName(ctx, access, secret, place)

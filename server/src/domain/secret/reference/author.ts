@@ -79,7 +79,7 @@ export function createAuthorRights(ctx: Context, access: Access): AuthorRights {
     ]
     const scopes = new Map(grants.map(({ id, scope }) => [id, toScopeSet(scope)]))
     for (const { author, type, id, userId } of described) {
-      const member = snapshot.membersByUser.get(type === 'token' ? userId : id)?.scopeSet
+      const member = snapshot.membersByUser.get(type === 'token' ? userId : id)?.rights.member
       const scope = scopes.get(id)
       // Deleting an author or a token must not extend its reach: what was unreachable when writing stays unreachable.
       const reachNow = (left: Reach): Reach => {
@@ -97,7 +97,7 @@ export function createAuthorRights(ctx: Context, access: Access): AuthorRights {
   function mayRead(authors: string, environmentId: string, isNamed: boolean): boolean {
     return authors.split(separator).every((author) => {
       const { named, beyond } = known.get(author) ?? { named: nothing, beyond: nothing }
-      return author === '' || reachesEnvironments({ ...access, reach: isNamed ? named : beyond }, [environmentId])
+      return author === '' || reachesEnvironments({ snapshot, reach: isNamed ? named : beyond }, [environmentId])
     })
   }
 

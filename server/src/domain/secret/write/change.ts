@@ -35,6 +35,7 @@ import { upsert, writeValues } from './write.ts'
 export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSecrets): Promise<WriteResults> {
   const access = await requireProject(ctx, path, 'secret:write')
   const environments = [...new Set(body.environments.map((idOrName) => requireReached(access, idOrName)))]
+  for (const environment of environments) requireDeveloper(access, environment)
   refuseDuplicates(body.secrets.map(({ key }) => key))
   if (environments.length * body.secrets.length > maxSecretsPerRequest) {
     throw invalid(
@@ -104,6 +105,7 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
   const access = await requireProject(ctx, path, 'secret:update')
   requireWriter(ctx, access, body.operations.map(isPersonalOperation))
   const operations = placeOperations(access, body)
+  requireWriter(ctx, access, operations.map(withPersonal))
   const [first] = operations
   if (!first) throw invalid('operations', 'must not be empty.')
   const own = body.environmentId === undefined ? first.environment : requireReached(access, body.environmentId)
@@ -146,6 +148,8 @@ const isPersonalOperation = (operation: Operation) => ({
   isPersonal: operation.op !== 'rename' && operation.isPersonal === true,
 })
 
+const withPersonal = (operation: PlacedOperation) => ({ ...operation, ...isPersonalOperation(operation) })
+
 /** Finds the environment of each operation: its own or, if it names none, that of the batch. */
 function placeOperations(access: ProjectAccess, { environmentId, operations }: SecretBatch): PlacedOperation[] {
   const found = new Map<string, SnapshotEnvironment>()
@@ -183,6 +187,7 @@ export async function deleteSecret(
   if (query.purge && (environment || isPersonal)) {
     throw invalid('purge', 'destroys the whole secret; send it without environmentId and personal.')
   }
+  if (environment) requireWriter(ctx, access, [{ isPersonal, environment }])
   if (query.purge) return purgeSecret(ctx, access, path.key, ifMatch)
   if (!environment) {
     if (isPersonal) throw invalid('environmentId', 'is required with personal=true.')

@@ -3,7 +3,7 @@ import type { ProjectPath } from '@coffer/contract/field'
 import type { SecretPath, TrashedSecret } from '@coffer/contract/secret'
 import { Failure } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
-import { hasRole, type ProjectAccess, requireProject, withStoredEnvironments } from '../../access/access.ts'
+import { type ProjectAccess, requireProject, requireRole, withStoredEnvironments } from '../../access/access.ts'
 import type { Context } from '../../context.ts'
 import { isId } from '../../id.ts'
 import { reachesProject } from '../../scope.ts'
@@ -123,8 +123,8 @@ export async function purgeSecret(
   key: string,
   ifMatch: string | undefined,
 ): Promise<void> {
-  if (!hasRole(stale, 'admin')) throw new Failure('forbidden', 'This needs the role admin.')
-  requireWholeProject(stale, 'purge a secret')
+  requireRole(stale, 'admin', stale)
+  requireWholeProject(stale, 'purge a secret', 'admin')
   await inSecretTransaction(ctx, stale, async (ctx) => {
     const access = await withStoredEnvironments(ctx, stale)
     const secret = (await findSecret(ctx, access, key)) ?? (await findTrashed(ctx, access, key))

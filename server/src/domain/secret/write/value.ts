@@ -24,6 +24,7 @@ export async function writeSecretValue(
   const { value, message, ifVersion, isPersonal = false } = body
   requireWriter(ctx, access, [{ isPersonal }])
   const environment = requireReached(access, body.environmentId)
+  requireWriter(ctx, access, [{ isPersonal, environment }])
   const edit = { key: path.key, environment, value, isPersonal, ifVersion }
   const [result] =
     ifMatch === undefined && mayShareWrite(edit)

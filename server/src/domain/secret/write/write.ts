@@ -218,7 +218,10 @@ function listBlocks(edits: readonly Edit[], secrets: ReadonlyMap<string, SecretR
 async function planRequest(request: CheckedRequest, present: Present): Promise<ProjectChange> {
   const { ctx, access, edits, options, ownerId, unseen } = request
   const plan = planEdits(ctx, access, edits, options, present, ownerId)
-  if (changesShared(plan, unseen)) requireDeveloper(access)
+  if (changesShared(plan, unseen)) {
+    requireDeveloper(access)
+    for (const { edit } of plan.planned) if (!edit.isPersonal) requireDeveloper(access, edit.environment)
+  }
   await checkCycles(ctx, access, plan.planned, ownerId)
   applyToPresent(present, plan)
   const results = ctx.isDryRun ? withoutIds(plan.results, unseen) : plan.results

@@ -143,7 +143,7 @@ function sourceOf(ctx: Context, { access }: Setup, { mapping }: ReadyDraft): Pro
     prj: access.project.id,
     environmentId: requireAnswer(mapping, 'environment'),
   }
-  return requireEnvironment(ctx, path, 'secret:read')
+  return requireEnvironment(ctx, path, 'sync:write')
 }
 
 /** Throws a 409 if the sync has changed since it was read. */

@@ -2,7 +2,7 @@ import type { FlowStepName } from '@coffer/contract/sync'
 import { Failure } from '../../../failure.ts'
 import type { Provider, Values } from '../../../providers/provider.ts'
 import type { SealedSync, SyncContent, SyncDraft } from '../../../store/sync/sync.ts'
-import { type ProjectAccess, reachesEnvironments, requireProjectById } from '../../access/access.ts'
+import { inRole, type ProjectAccess, reachesEnvironments, requireProjectById } from '../../access/access.ts'
 import type { Context } from '../../context.ts'
 import { requireProvider } from '../connection.ts'
 import { isSyncVisible } from '../entity.ts'
@@ -36,7 +36,7 @@ export async function requireSetup(ctx: Context, slug: string, id: string, step:
 /** Filters and renames contain key names, so the mapping of an environment out of the caller's reach is hidden. */
 function withinReach(access: ProjectAccess, draft: SyncDraft): SyncDraft {
   const { mapping, options: _options, ...rest } = draft
-  return mapping && !reachesEnvironments(access, [mapping.environment ?? '']) ? rest : draft
+  return mapping && !reachesEnvironments(inRole(access, 'admin'), [mapping.environment ?? '']) ? rest : draft
 }
 
 /** A change starts from the live settings. */

@@ -8,7 +8,13 @@ import { Failure } from '../../../failure.ts'
 import { isFault } from '../../../providers/fault.ts'
 import type { Field, Provider, Values } from '../../../providers/provider.ts'
 import type { SyncRecord } from '../../../store/sync/sync.ts'
-import { type ProjectAccess, reachedEnvironments, reauthorise, requireProjectById } from '../../access/access.ts'
+import {
+  inRole,
+  type ProjectAccess,
+  reachedEnvironments,
+  reauthorise,
+  requireProjectById,
+} from '../../access/access.ts'
 import { record } from '../../audit/record.ts'
 import type { Context } from '../../context.ts'
 import { dayMs } from '../../time.ts'
@@ -108,7 +114,10 @@ const environmentField = (access: ProjectAccess): Field => ({
   label: 'Environment',
   placeholder: 'Environment to push from',
   byLabel: true,
-  options: reachedEnvironments(access.reach, access.project).map(({ id, name }) => ({ label: name, value: id })),
+  options: reachedEnvironments(inRole(access, 'admin').reach, access.project).map(({ id, name }) => ({
+    label: name,
+    value: id,
+  })),
 })
 
 const descriptions: Record<FormStep, (provider: Provider) => string> = {

@@ -148,7 +148,7 @@ function reachedBy(world: World, scope: Scope): Set<string> {
 async function readRights(world: World): Promise<Map<number, Rights>> {
   const { members } = await service.app.services.store.members.list(world.id)
   return new Map(
-    members.map(({ userId, role, isOwner, scope }) => [
+    members.map(({ userId, isOwner, grants: [{ role, scope }] }) => [
       people.findIndex(({ id }) => id === userId),
       { rank: ranks[role], isOwner, reached: reachedBy(world, scope) },
     ]),

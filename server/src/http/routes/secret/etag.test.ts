@@ -148,7 +148,8 @@ test('a narrower scope applies to the next response, whatever ETag is sent', asy
     const { members } = await store.members.list(workspaceId)
     const member = members.find(({ id }) => id === person.memberId)
     const scope = { ...wide, projects: [], environments: [place.dev] }
-    if (member) await store.members.update({ ...member, scope }, services.now())
+    if (member)
+      await store.members.update({ ...member, grants: [{ role: member.grants[0].role, scope }] }, services.now())
     await store.changes.append('workspace', workspaceId, services.now())
   })
   services.snapshots.drop(workspaceId)

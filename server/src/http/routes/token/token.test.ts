@@ -118,7 +118,7 @@ test('a token loses the rights that its creator loses', async () => {
   const { engine, snapshots, store } = service.app.services
   const { members } = await store.members.list(workspaceId)
   const membership = members.find(({ userId }) => userId === developer.id)
-  expect(membership?.role).toBe('developer')
+  expect(membership?.grants[0].role).toBe('developer')
   expect(await statusOf(token)).toBe(200)
   await engine.transaction('test', async ({ db }) => {
     const { createStore } = await import('../../../store/store.ts')

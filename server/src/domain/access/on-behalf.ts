@@ -1,0 +1,47 @@
+/** What a share or a sync may still do in the name of whoever created it. */
+import type { Scope } from '@coffer/contract/field'
+import type { Context } from '../context.ts'
+import { reachesEnvironment, toScopeSet } from '../scope.ts'
+import { type EnvironmentAccess, reachesEnvironments, seesProject } from './access.ts'
+import { rules } from './permission.ts'
+
+type SharePlace = {
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly createdBy: string
+  readonly environmentIds: readonly string[]
+}
+
+/** A share opens only while its creator could still create it: lost rights apply to readers of the link too. */
+export async function isStillShared(ctx: Context, share: SharePlace): Promise<boolean> {
+  const snapshot = await ctx.snapshots.get(share.workspaceId)
+  const maker = snapshot?.membersByUser.get(share.createdBy)
+  const project = snapshot?.projects.get(share.projectId)
+  if (!snapshot || !maker || !project) return false
+  const reach = [maker.rights[rules['share:write'].role]]
+  return seesProject(reach, project) && reachesEnvironments({ snapshot, reach }, share.environmentIds)
+}
+
+type GrantPlace = {
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly environmentId: string | null
+  readonly createdBy: string
+}
+
+/** For work on behalf of a person: limited to what they may read now and could read when they set it up. */
+export async function findGranted(
+  ctx: Context,
+  place: GrantPlace,
+  scopes: readonly Scope[],
+): Promise<EnvironmentAccess | undefined> {
+  const snapshot = await ctx.snapshots.get(place.workspaceId)
+  const grantor = snapshot?.membersByUser.get(place.createdBy)
+  const project = snapshot?.projects.get(place.projectId)
+  const environment = snapshot?.environments.get(place.environmentId ?? '')
+  if (!snapshot || !grantor || !project || environment?.projectId !== project.id) return undefined
+  const { member, rights } = grantor
+  const reach = [rights.member, ...scopes.map(toScopeSet)]
+  if (!reachesEnvironment(reach, project, environment)) return undefined
+  return { snapshot, member, rights, reach, project, environment }
+}
