@@ -54,6 +54,8 @@ export type GridActions = {
   copy(row: GridRow, environmentId: string): void
   copyName(row: GridRow): void
   edit(row: GridRow, environmentId: string): void
+  /** Takes back an edit whose value is still being read. */
+  cancelEdit(): void
   /** Ends the edit in the cell; without a text nothing changes. Focus moves by `move` columns, or stays where it is. */
   endEdit(text: string | undefined, move?: -1 | 0 | 1): void
   /** Edits in the side editor. */

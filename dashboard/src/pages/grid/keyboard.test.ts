@@ -1,5 +1,6 @@
 /** The grid by keyboard alone. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expectAccessible } from '../../../../test/browser.ts'
 import { cellOf, clipboardOf, focusCell, focusOf, openGrid } from '../../../../test/grid-page.ts'
 import { registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
 import { createSecretProject } from '../../../../test/secret-project.ts'
@@ -96,4 +97,80 @@ test('letters can be switched off', async () => {
   await page.keyboard.press('Enter')
   await cellOf(page, 'ONE', 0).getByRole('textbox').waitFor()
   expect(await page.getByRole('dialog').count()).toBe(0)
+})
+
+test('typing a reference in a cell offers names, and Escape takes back first the list, then the edit', async () => {
+  const project = await createSecretProject(service, owner.session)
+  await project.set('development', { HOST: 'db', URL: 'x' })
+  const page = await openGrid(service, project, { session: owner.session })
+  await focusCell(page, 'URL', 0)
+  await page.keyboard.press('Enter')
+  const text = cellOf(page, 'URL', 0).getByRole('textbox')
+  await text.fill('')
+  await page.keyboard.type('a ${ho')
+  const offered = page.getByRole('option', { name: 'HOST' })
+  await offered.waitFor()
+  await expectAccessible(page)
+  await page.keyboard.press('Enter')
+  expect(await text.inputValue()).toBe(`a $${'{HOST}'}`)
+  await page.keyboard.type(' ${ho')
+  await page.keyboard.press('Escape')
+  await offered.waitFor({ state: 'detached' })
+  expect(await text.inputValue()).toBe(`a $${'{HOST}'} $${'{ho'}`)
+  await page.keyboard.press('Escape')
+  await text.waitFor({ state: 'detached' })
+  expect(await page.getByText('1 change').count()).toBe(0)
+})
+
+test('Escape takes back an edit whose value is still being read', async () => {
+  const project = await createSecretProject(service, owner.session)
+  await project.set('development', { KEY: 'x' })
+  const page = await openGrid(service, project, { session: owner.session })
+  let answer: () => void = () => undefined
+  const isAnswered = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  await page.route(/\/secret\/[^?]*\?/, async (route) => {
+    await isAnswered
+    await route.continue()
+  })
+  await focusCell(page, 'KEY', 0)
+  const read = page.waitForRequest(/\/secret\/[^?]*\?/)
+  await page.keyboard.press('Enter')
+  await read
+  await page.keyboard.press('Escape')
+  answer()
+  await cellOf(page, 'KEY', 0).and(page.locator(':not([aria-busy])')).waitFor()
+  expect(await page.getByRole('textbox', { name: /^Value of/ }).count()).toBe(0)
+  await page.keyboard.press('Enter')
+  await cellOf(page, 'KEY', 0).getByRole('textbox').waitFor()
+})
+
+test('Back with a text in an editor asks before it is lost, also when it is no edit yet', async () => {
+  const project = await createSecretProject(service, owner.session)
+  await project.set('development', { KEY: 'x' })
+  const page = await openGrid(service, project, { session: owner.session })
+  const tab = (name: string) => page.getByRole('navigation', { name: 'Project' }).getByRole('link', { name })
+  await tab('History').click()
+  await page.waitForURL(/history/)
+  await tab('Secrets').click()
+  await focusCell(page, 'KEY', 0)
+  await page.keyboard.press('Enter')
+  const text = cellOf(page, 'KEY', 0).getByRole('textbox')
+  await text.fill('typed')
+  await page.evaluate('void history.back()')
+  const dialog = page.getByRole('dialog', { name: 'Leave without saving?' })
+  await dialog.waitFor()
+  await expectAccessible(page)
+  await dialog.getByRole('button', { name: 'Stay' }).click()
+  expect(page.url()).not.toContain('history')
+  await page.getByText('1 change in development').waitFor()
+  // Closing the tab or loading it anew asks in the words of the browser.
+  const asked = page.waitForEvent('dialog')
+  const reloaded = page.reload()
+  const question = await asked
+  expect(question.type()).toBe('beforeunload')
+  await question.accept()
+  await reloaded
+  expect(await project.state('development')).toEqual({ KEY: 'x' })
 })

@@ -3,7 +3,7 @@ import type { Secret } from '@coffer/contract/secret'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { expectAccessible } from '../../../../test/browser.ts'
-import { cellOf, focusCell, openGrid, rowOf, saveAll } from '../../../../test/grid-page.ts'
+import { cellOf, focusCell, focusOf, openGrid, rowOf, saveAll } from '../../../../test/grid-page.ts'
 import {
   createProject,
   registerOwner,
@@ -106,6 +106,8 @@ test('one’s own value stands beside the shared one; a reminder marks the row',
   const read = () => project.must<Secret>('GET', '/secret/KEY?environmentId=development')
   expect((await read()).values.map(({ value }) => value)).toEqual(['shared', 'mine'])
   expect((await read()).values[0]?.reminder?.nextReminderDate).toBe(`${day}T00:00:00.000Z`)
+  // The key is for the cell, which gets the focus back once the dialog is gone.
+  await expect.poll(() => focusOf(page)).toBe('KEY 2')
   await page.keyboard.press('e')
   await drawer.getByRole('button', { name: 'Remove my value' }).click()
   await drawer.waitFor({ state: 'detached' })

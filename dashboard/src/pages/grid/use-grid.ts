@@ -34,6 +34,8 @@ export function useGrid(options: GridOptions) {
   const [overlay, setOverlay] = useState<Overlay>()
   const [busy, setBusy] = useState<ReadonlySet<string>>(new Set())
   const wantsFocus = useRef(false)
+  /** Counts edits that were asked for: only the newest opens once its value is read. */
+  const editTurn = useRef(0)
 
   const rows = useMemo(() => withEdits(stored, edits.now), [stored, edits.now])
   const storedById = useMemo(() => new Map(stored.map((row) => [row.id, row])), [stored])
@@ -125,8 +127,9 @@ export function useGrid(options: GridOptions) {
       const { options, view } = latest.current
       const environment = options.environments.find(({ id }) => id === environmentId)
       if (!environment || !canEdit(view, environment)) return
+      const turn = ++editTurn.current
       const next = await draft(row, environmentId, isPersonalAt(row, environmentId))
-      if (!next) return
+      if (!next || turn !== editTurn.current) return
       actions.activate({ rowId: row.id, environmentId })
       if (isAside || /[\r\n]/.test(next.text)) setOverlay({ kind: 'value', editing: next })
       else setEditing(next)
@@ -166,6 +169,7 @@ export function useGrid(options: GridOptions) {
       copyName: (row) => void writeClipboard(row.name, `Copied ${row.name}.`),
       edit: (row, environmentId) => startEdit(row, environmentId, false),
       editAside: (row, environmentId) => startEdit(row, environmentId, true),
+      cancelEdit: () => void editTurn.current++,
       endEdit(text, move) {
         const ended = latest.current.view.editing
         setEditing(undefined)

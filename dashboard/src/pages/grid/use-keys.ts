@@ -63,7 +63,10 @@ export function pressInGrid(
   if (!row || !(event.target instanceof HTMLElement) || !event.currentTarget.contains(event.target)) return
   // Buttons inside of a cell have Enter and Space for themselves.
   if ((event.key === 'Enter' || event.key === ' ') && event.target.closest('button, a')) return
-  if (grid.view.busy.size > 0) return
+  if (grid.view.busy.size > 0) {
+    if (event.key === 'Escape') grid.actions.cancelEdit()
+    return
+  }
   if (pressOnCell(event, grid, row, grid.active.environmentId)) event.preventDefault()
 }
 

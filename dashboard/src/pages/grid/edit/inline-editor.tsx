@@ -1,11 +1,31 @@
-import { type ClipboardEvent, type KeyboardEvent, useEffect, useRef } from 'react'
+import { type ClipboardEvent, type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react'
+import { createPortal } from 'react-dom'
 import type { Editing, GridActions } from '../grid-state.ts'
+import { useOpenText } from './open-text.ts'
+import { type Names, useCompletion } from './use-completion.tsx'
+import './value-field.css'
 
-type InlineProps = { readonly editing: Editing; readonly label: string; readonly actions: GridActions }
+type InlineProps = {
+  readonly editing: Editing
+  readonly label: string
+  readonly names: Names
+  readonly actions: GridActions
+}
 
 /** One line in the cell. Enter and leaving keep the text, Escape takes it back; several lines go to the side editor. */
-export function InlineEditor({ editing, label, actions }: InlineProps) {
+export function InlineEditor({ editing, label, names, actions }: InlineProps) {
   const input = useRef<HTMLInputElement>(null)
+  const [isChanged, setChanged] = useState(false)
+  useOpenText(isChanged)
+  const completion = useCompletion(
+    names,
+    () => ({ text: input.current?.value ?? '', caret: input.current?.selectionStart ?? 0 }),
+    ({ text, caret }) => {
+      if (!input.current) return
+      input.current.value = text
+      input.current.setSelectionRange(caret, caret)
+    },
+  )
   const isOver = useRef(false)
   useEffect(() => input.current?.focus(), [])
 
@@ -17,6 +37,7 @@ export function InlineEditor({ editing, label, actions }: InlineProps) {
 
   function press(event: KeyboardEvent<HTMLInputElement>): void {
     event.stopPropagation()
+    if (completion.press(event)) return
     const { value } = event.currentTarget
     if (event.key === 'Enter' && event.altKey) {
       isOver.current = true
@@ -39,16 +60,40 @@ export function InlineEditor({ editing, label, actions }: InlineProps) {
   }
 
   return (
-    <input
-      ref={input}
-      className="editor"
-      aria-label={label}
-      autoComplete="off"
-      spellCheck={false}
-      defaultValue={editing.text}
-      onKeyDown={press}
-      onPaste={paste}
-      onBlur={(event) => end(event.currentTarget.value)}
-    />
+    <>
+      <input
+        ref={input}
+        className="editor"
+        aria-label={label}
+        autoComplete="off"
+        spellCheck={false}
+        defaultValue={editing.text}
+        {...completion.attributes}
+        onChange={({ target }) => {
+          setChanged(target.value !== editing.text)
+          completion.look(target.value, target.selectionStart ?? 0)
+        }}
+        onKeyDown={press}
+        onPaste={paste}
+        onBlur={(event) => end(event.currentTarget.value)}
+      />
+      {completion.list && <Below anchor={input.current}>{completion.list}</Below>}
+    </>
+  )
+}
+
+/** Room that a list of names needs below its cell; with less it opens above. */
+const listHeight = 240
+
+/** Cells cut off what does not fit into them: the list is placed over the page. */
+function Below({ anchor, children }: { readonly anchor: HTMLElement | null; readonly children: ReactNode }) {
+  if (!anchor) return null
+  const { left, top, bottom } = anchor.getBoundingClientRect()
+  const place = bottom + listHeight < innerHeight ? { top: bottom } : { bottom: innerHeight - top }
+  return createPortal(
+    <div className="completion-below" style={{ left, ...place }}>
+      {children}
+    </div>,
+    document.body,
   )
 }

@@ -7,6 +7,7 @@ import type { Editing } from '../grid-state.ts'
 import type { Grid } from '../use-grid.ts'
 import { AboutSecret } from './about-secret.tsx'
 import { slotKey } from './edits.ts'
+import { useOpenText } from './open-text.ts'
 import { Reminder } from './reminder.tsx'
 import { checkValue } from './value-check.ts'
 import { ValueField } from './value-field.tsx'
@@ -34,6 +35,7 @@ export function SideEditor({ ws, prj, grid, row, environment, environments, edit
   const [drafts, setDrafts] = useState<readonly Draft[]>([isTyped ? editing : withStart(editing)])
   const [isPersonal, setPersonal] = useState(editing.isPersonal)
   const draft = drafts.find((one) => one.isPersonal === isPersonal)
+  useOpenText(drafts.some((one) => one.text !== one.start))
   const hasOwn = row.cells.get(environment.id)?.personal !== undefined
 
   function write(text: string): void {

@@ -44,7 +44,16 @@ export const Cell = memo(function Cell({ row, environment, column, isActive, isH
       onDoubleClick={() => !isEditing && actions.edit(row, environment.id)}
     >
       {isEditing ? (
-        <InlineEditor editing={editing} label={`Value of ${row.name} in ${environment.name}`} actions={actions} />
+        <InlineEditor
+          editing={editing}
+          label={`Value of ${row.name} in ${environment.name}`}
+          names={{
+            rows: [...view.index.rowsByName.values()],
+            environments: view.index.environments,
+            own: { name: row.name, environmentId: environment.id },
+          }}
+          actions={actions}
+        />
       ) : (
         <>
           <Content look={look} environment={environment} view={view} actions={actions} isActive={isActive} />
