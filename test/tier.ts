@@ -31,6 +31,7 @@ export const deepOnly: readonly string[] = [
   'dashboard/src/pages/me/preference.test.ts',
   'dashboard/src/pages/project/settings.test.ts',
   'dashboard/src/pages/setup/setup-choice.test.ts',
+  'dashboard/src/pages/shell/grants.test.ts',
   'dashboard/src/pages/shell/palette.test.ts',
   'dashboard/src/pages/syncs/every-provider.test.ts',
   'dashboard/src/pages/syncs/syncs.test.ts',

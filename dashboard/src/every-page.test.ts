@@ -10,9 +10,9 @@ import { isDeep } from '../../test/tier.ts'
 const refusal = /for admins|needs an admin|Only admins|Ask an admin/
 
 /** Roles that may use a page; the others are told whom to ask. */
-const everyone = ['owner', 'admin', 'project admin', 'developer', 'member', 'one environment'] as const
+const everyone = ['owner', 'admin', 'project admin', 'developer', 'member', 'one environment', 'two grants'] as const
 type Role = (typeof everyone)[number]
-const writers: readonly Role[] = ['owner', 'admin', 'project admin', 'developer', 'one environment']
+const writers: readonly Role[] = ['owner', 'admin', 'project admin', 'developer', 'one environment', 'two grants']
 const admins: readonly Role[] = ['owner', 'admin', 'project admin']
 const wholeAdmins: readonly Role[] = ['owner', 'admin']
 
@@ -56,6 +56,12 @@ beforeAll(async () => {
   people.set('member', await join('member', 'member'))
   const development = { ...nothing, environments: [project.idOf('development')] }
   people.set('one environment', await join('one-environment', 'developer', development))
+  const further = [{ role: 'developer', scope: development }] as const
+  const scope = { ...nothing, projects: [project.id] }
+  people.set(
+    'two grants',
+    await addUser(service, 'two-grants@example.com', { workspaceId, role: 'member', scope, further }),
+  )
 })
 afterAll(() => service.stop())
 

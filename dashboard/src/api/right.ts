@@ -1,45 +1,95 @@
-/** Rights of the signed-in person in a workspace, as far as pages need them to offer only what is allowed. */
-import type { Workspace } from '@coffer/sdk'
-import { useSuspenseQuery } from '@tanstack/react-query'
-import { useParams } from '@tanstack/react-router'
-import { workspacesQuery } from './workspace.ts'
+/** Rights of the signed-in person in a workspace, as far as pages need them to offer only what is allowed. Pure functions. */
+import type { Role, Scope, Workspace } from '@coffer/sdk'
+
+type Holder = Pick<Workspace, 'grants'>
+
+const ranks: Record<Role, number> = { member: 0, developer: 1, admin: 2 }
+
+/** The workspace, or a team, a project or an environment in it, with the places that hold it. */
+export type Place = { readonly teamId?: string; readonly projectId?: string; readonly environmentId?: string }
+
+/** The one decision: whether somebody has at least this role in the whole of a place, by any of their grants. */
+export function holdsRole({ grants }: Holder, role: Role, place: Place): boolean {
+  return grants.some((grant) => ranks[grant.role] >= ranks[role] && reaches(grant.scope, place))
+}
+
+function reaches({ all, teams, projects, environments }: Scope, { teamId, projectId, environmentId }: Place): boolean {
+  const names = (ids: readonly string[], id: string | undefined) => id !== undefined && ids.includes(id)
+  return all || names(teams, teamId) || names(projects, projectId) || names(environments, environmentId)
+}
+
+/** Everything that the grants reach with at least this role. */
+export function reachOf({ grants }: Holder, role: Role = 'member'): Scope {
+  const scopes = grants.filter((grant) => ranks[grant.role] >= ranks[role]).map(({ scope }) => scope)
+  const union = (kind: 'teams' | 'projects' | 'environments') => [...new Set(scopes.flatMap((scope) => scope[kind]))]
+  return {
+    all: scopes.some(({ all }) => all),
+    teams: union('teams'),
+    projects: union('projects'),
+    environments: union('environments'),
+  }
+}
 
 export type Rights = {
   readonly workspace: Workspace
-  /** Writes secrets and creates shares. */
+  /** Writes secrets somewhere in the workspace, and so may have tokens that write. */
   readonly canWrite: boolean
-  /** Changes teams, projects, environments and syncs in scope. */
+  /** Is an admin of some part of the workspace. */
   readonly canAdminister: boolean
-  /** Manages members, identities, everybody's tokens, the audit log and the workspace's settings. */
+  /** Manages members, service accounts, identities, everybody's tokens, the audit log and the workspace's settings. */
   readonly canManageWorkspace: boolean
   readonly isOwner: boolean
 }
 
 export function rightsIn(workspace: Workspace): Rights {
-  const isAdmin = workspace.role === 'admin'
   return {
     workspace,
-    canWrite: workspace.role !== 'member',
-    canAdminister: isAdmin,
-    canManageWorkspace: isAdmin && workspace.scope.all,
+    canWrite: workspace.grants.some(({ role }) => role !== 'member'),
+    canAdminister: workspace.grants.some(({ role }) => role === 'admin'),
+    canManageWorkspace: holdsRole(workspace, 'admin', {}),
     isOwner: workspace.isOwner,
   }
 }
 
-/** Some changes need a scope that holds the whole team, or the whole project, rather than a part of it. */
-export const administersTeam = ({ canAdminister, workspace: { scope } }: Rights, teamId: string) =>
-  canAdminister && (scope.all || scope.teams.includes(teamId))
+/** Some changes need the whole team rather than a part of it. */
+export const administersTeam = ({ workspace }: Rights, teamId: string) => holdsRole(workspace, 'admin', { teamId })
 
-export const administersProject = (rights: Rights, { id, teamId }: { readonly id: string; readonly teamId: string }) =>
-  administersTeam(rights, teamId) || (rights.canAdminister && rights.workspace.scope.projects.includes(id))
+export type ProjectRights = {
+  /** Writes shared values in this environment, and shares them. */
+  readonly canWriteIn: (environmentId: string) => boolean
+  /** Changes this environment and its syncs. */
+  readonly administers: (environmentId: string) => boolean
+  /** Writes in some environment of the project. */
+  readonly canWrite: boolean
+  /** Is an admin of some environment of the project. */
+  readonly canAdminister: boolean
+  readonly readsWhole: boolean
+  /** Renames and deletes secrets, which concerns every environment. */
+  readonly writesWhole: boolean
+  /** Changes the project itself. */
+  readonly administersWhole: boolean
+}
 
-/** For pages below `/:ws`. */
-export function useRights(): Rights {
-  const { ws } = useParams({ from: '/signed-in/$ws' })
-  const { data } = useSuspenseQuery(workspacesQuery)
-  const workspace = findWorkspace(data, ws)
-  if (!workspace) throw new Error('The layout of a workspace renders its pages only if the workspace exists.')
-  return rightsIn(workspace)
+type RightsProject = {
+  readonly id: string
+  readonly teamId: string
+  /** Those that the person sees. */
+  readonly environments: readonly { readonly id: string }[]
+}
+
+export function projectRightsIn(holder: Holder, { id: projectId, teamId, environments }: RightsProject): ProjectRights {
+  const has = (role: Role, environmentId?: string) =>
+    holdsRole(holder, role, { teamId, projectId, ...(environmentId !== undefined && { environmentId }) })
+  const hasPart = (role: Role) => has(role) || environments.some(({ id }) => has(role, id))
+  return {
+    canWriteIn: (environmentId) => has('developer', environmentId),
+    administers: (environmentId) => has('admin', environmentId),
+    canWrite: hasPart('developer'),
+    canAdminister: hasPart('admin'),
+    readsWhole: has('member'),
+    writesWhole: has('developer'),
+    administersWhole: has('admin'),
+  }
 }
 
 /** By slug or by id: a slug that is also a page of ours, such as `login`, is reached by its id. */

@@ -1,6 +1,6 @@
 import { getRouteApi, Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { useRights } from '../../api/right.ts'
+import { useRights } from '../../api/use-rights.ts'
 import { EmptyState, Page } from '../../parts/page.tsx'
 
 const route = getRouteApi('/signed-in/$ws')

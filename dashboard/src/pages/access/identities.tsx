@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import { changeIdentity, deleteIdentity, identitiesQuery, presetsQuery } from '../../api/identity.ts'
-import { useRights } from '../../api/right.ts'
+import { useRights } from '../../api/use-rights.ts'
 import { projectsQuery } from '../../api/workspace.ts'
 import { useAction } from '../../parts/action.ts'
 import { Badge } from '../../parts/badge.tsx'
@@ -15,7 +15,7 @@ import { Icon } from '../../parts/icon.tsx'
 import { Menu, type MenuEntry } from '../../parts/menu.tsx'
 import { EmptyState, Skeleton } from '../../parts/page.tsx'
 import { plural } from '../../parts/plural.ts'
-import { scopeInWords } from '../../parts/scope/scope.ts'
+import { everything, scopeInWords } from '../../parts/scope/scope.ts'
 import { Table } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { say } from '../../parts/toast.tsx'
@@ -41,14 +41,13 @@ const route = getRouteApi('/signed-in/$ws')
 
 function IdentityList() {
   const { ws } = route.useParams()
-  const { workspace } = useRights()
   const { data: teams = [] } = useQuery(projectsQuery(ws))
   const identities = useQuery(identitiesQuery(ws))
   const [step, setStep] = useState<Step>()
   const close = () => setStep(undefined)
   const isEmpty = identities.data?.length === 0
   const tiles = <PresetTiles ws={ws} onChoose={(preset) => setStep({ kind: 'create', preset })} />
-  const form = { ws, teams, own: workspace.scope, onClose: close }
+  const form = { ws, teams, own: everything, onClose: close }
   const onSaved = (identity: Identity, isNew: boolean) => {
     say(isNew ? `The identity ${identity.name} is ready.` : `The identity ${identity.name} has changed.`)
     setStep(isNew ? { kind: 'use', identity } : undefined)

@@ -3,8 +3,8 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import { membersQuery, removeMember, resetSecondFactor } from '../../api/member.ts'
-import { useRights } from '../../api/right.ts'
 import { meQuery } from '../../api/session.ts'
+import { useRights } from '../../api/use-rights.ts'
 import { projectsQuery } from '../../api/workspace.ts'
 import { Badge } from '../../parts/badge.tsx'
 import { Button } from '../../parts/button.tsx'
@@ -13,15 +13,15 @@ import { ErrorNote } from '../../parts/error-note.tsx'
 import { Icon } from '../../parts/icon.tsx'
 import { Menu, type MenuEntry } from '../../parts/menu.tsx'
 import { Skeleton } from '../../parts/page.tsx'
-import { scopeInWords } from '../../parts/scope/scope.ts'
+import { everything } from '../../parts/scope/scope.ts'
 import { Table } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { say } from '../../parts/toast.tsx'
 import { AccessPage, ManagersOnly } from './access-page.tsx'
+import { grantsInWords } from './grant/grants.ts'
 import { InviteDialog } from './member/invite-dialog.tsx'
 import { MemberDialog } from './member/member-dialog.tsx'
 import { ResendDialog } from './member/resend-dialog.tsx'
-import { roleName } from './member/role-field.tsx'
 
 export function Members() {
   const { canManageWorkspace } = useRights()
@@ -38,7 +38,6 @@ const mailCheckMs = 5_000
 
 function MemberList() {
   const { ws } = route.useParams()
-  const { workspace } = useRights()
   const { data: me } = useQuery(meQuery)
   const { data: teams = [] } = useQuery(projectsQuery(ws))
   const members = useQuery({
@@ -48,7 +47,7 @@ function MemberList() {
   const [step, setStep] = useState<Step>()
   const close = () => setStep(undefined)
   const isSelf = (member: Member) => member.user.id !== '' && member.user.id === me?.id
-  const grant = { ws, teams, own: workspace.scope, onClose: close }
+  const grant = { ws, teams, own: everything, onClose: close }
   const action = (
     <Button kind="primary" onClick={() => setStep({ kind: 'invite' })}>
       Invite
@@ -59,7 +58,7 @@ function MemberList() {
       <ErrorNote error={members.error} />
       {members.isPending && <Skeleton />}
       {members.data && (
-        <Table label="Members and invites" columns={['Person', 'Role', 'Scope', 'Status', 'Invited', '']}>
+        <Table label="Members and invites" columns={['Person', 'Access', 'Status', 'Invited', '']}>
           {members.data.map((member) => (
             <MemberRow key={member.id} member={member} isSelf={isSelf(member)} teams={teams} onStep={setStep} />
           ))}
@@ -82,14 +81,14 @@ type RowProps = {
 }
 
 function MemberRow({ member, isSelf, teams, onStep }: RowProps) {
-  const { user, role, scope, isOwner, invitedAt, status } = member
+  const { user, grants, isOwner, invitedAt, status } = member
   const isMember = status === 'account-created'
   const entry = (text: string, kind: 'change' | 'resend' | 'reset' | 'remove'): MenuEntry => {
     return { text, onSelect: () => onStep({ kind, member }), kind: kind === 'remove' ? 'danger' : 'normal' }
   }
   const groups = [
     [
-      entry('Change role or scope', 'change'),
+      entry('Change access', 'change'),
       ...(isMember ? [] : [entry('New link', 'resend')]),
       // Their own second factor is removed on the page of their account, which asks for the password.
       ...(isMember && !isSelf ? [entry('Reset second factor', 'reset')] : []),
@@ -102,8 +101,7 @@ function MemberRow({ member, isSelf, teams, onStep }: RowProps) {
         {user.name || user.email} {isSelf && <span className="text-soft font-normal">(you)</span>}
         {user.name !== '' && <span className="hint font-normal">{user.email}</span>}
       </th>
-      <td>{isOwner ? 'Owner' : roleName(role)}</td>
-      <td>{scopeInWords(scope, teams)}</td>
+      <td>{isOwner ? 'Owner' : grantsInWords(grants, teams)}</td>
       <td>
         <MemberStatus member={member} />
       </td>

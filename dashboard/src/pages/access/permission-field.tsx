@@ -1,6 +1,6 @@
 import type { Permission } from '@coffer/sdk'
 import { useId } from 'react'
-import './member/role-field.css'
+import './grant/role-field.css'
 
 type PermissionFieldProps = {
   readonly value: Permission

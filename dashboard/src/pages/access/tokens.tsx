@@ -3,8 +3,9 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import { membersQuery } from '../../api/member.ts'
-import { useRights } from '../../api/right.ts'
+import { reachOf } from '../../api/right.ts'
 import { revokeToken, tokensQuery } from '../../api/token.ts'
+import { useRights } from '../../api/use-rights.ts'
 import { projectsQuery } from '../../api/workspace.ts'
 import { Badge } from '../../parts/badge.tsx'
 import { Button } from '../../parts/button.tsx'
@@ -62,7 +63,7 @@ export function Tokens() {
             A token lets a program read secrets: a pipeline, a server, a cluster. Give each its own, for one
             environment.
           </p>
-          <SnippetList snippets={tokenSnippets(examplePlace(workspace, workspace.scope, teams))} />
+          <SnippetList snippets={tokenSnippets(examplePlace(workspace, reachOf(workspace), teams))} />
         </EmptyState>
       )}
       {shown.length > 0 && (

@@ -2,7 +2,7 @@ import type { Environment } from '@coffer/sdk'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { diffQuery, type ProjectPlace, readDiffValues } from '../../api/history.ts'
-import { useRights } from '../../api/right.ts'
+import { useProjectRights } from '../../api/use-rights.ts'
 import { useAction } from '../../parts/action.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
@@ -27,7 +27,7 @@ type ComparisonProps = {
 
 export function EnvironmentComparison({ place, environments, sides, onSides }: ComparisonProps) {
   const { from, to } = sides
-  const { canWrite } = useRights()
+  const canWrite = useProjectRights().canWriteIn(to.id)
   const { data: diff, error } = useQuery(diffQuery(place, from.id, to.id))
   const [filter, setFilter] = useState<KeyFilter>('differences')
   const [text, setText] = useState('')

@@ -8,17 +8,17 @@ import type { Overlay } from './grid-state.ts'
 
 type EmptyProps = {
   readonly environments: readonly GridEnvironment[]
-  readonly canWrite: boolean
+  readonly canWriteIn: (environmentId: string) => boolean
   readonly open: (overlay: Overlay) => void
 }
 
 /** The first step in a new project: paste what one has. */
-export function EmptyProject({ environments, canWrite, open }: EmptyProps) {
+export function EmptyProject({ environments, canWriteIn, open }: EmptyProps) {
   const [text, setText] = useState('')
-  const [first] = environments
+  const first = environments.find(({ id }) => canWriteIn(id))
   return (
     <div className="flex-1 overflow-auto px-6">
-      {first && canWrite ? (
+      {first ? (
         <EmptyState title="No secrets yet">
           <div className="flex flex-col gap-3">
             <p>Paste your .env file, JSON or YAML. You see what it holds before anything is saved.</p>
@@ -47,7 +47,7 @@ export function EmptyProject({ environments, canWrite, open }: EmptyProps) {
         </EmptyState>
       ) : (
         <EmptyState title="No secrets yet">
-          {first
+          {environments.length > 0
             ? 'Secrets appear here as soon as somebody adds them. You can read them, not write.'
             : 'You have access to no environment of this project. Ask an admin of the workspace.'}
         </EmptyState>

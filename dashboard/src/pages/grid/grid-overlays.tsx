@@ -14,17 +14,18 @@ import type { Grid } from './use-grid.ts'
 
 type OverlaysProps = Pick<GridWorkspaceProps, 'ws' | 'prj' | 'environments'> & {
   readonly grid: Grid
-  readonly canWrite: boolean
 }
 
 /** Dialogs and drawers on top of the grid; one at a time. */
-export function GridOverlays({ ws, prj, environments, grid, canWrite }: OverlaysProps) {
+export function GridOverlays({ ws, prj, environments, grid }: OverlaysProps) {
   const { overlay, rowsById } = grid
+  const { canWriteIn } = grid.view
+  const writable = environments.filter(({ id }) => canWriteIn(id))
   // A cell that opened an overlay has the focus again after it.
   const close = () => grid.setOverlay(undefined)
   switch (overlay?.kind) {
     case 'new':
-      return <NewSecretDialog environments={environments} grid={grid} onClose={close} />
+      return <NewSecretDialog environments={writable} grid={grid} onClose={close} />
     case 'review':
       return <ReviewDialog ws={ws} prj={prj} environments={environments} grid={grid} onClose={close} />
     case 'keys':
@@ -49,7 +50,7 @@ export function GridOverlays({ ws, prj, environments, grid, canWrite }: Overlays
           secretKey={overlay.row.name}
           environments={environments}
           environmentId={overlay.environmentId ?? environments[0]?.id ?? ''}
-          canWrite={canWrite}
+          canWriteIn={canWriteIn}
           onClose={close}
         />
       )

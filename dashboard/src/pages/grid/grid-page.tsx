@@ -2,7 +2,6 @@ import { ApiError } from '@coffer/sdk'
 import { useQuery, useSuspenseQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useMemo } from 'react'
-import { useRights } from '../../api/right.ts'
 import { cellsQuery } from '../../api/secret.ts'
 import { environmentsQuery, projectQuery } from '../../api/workspace.ts'
 import { Button } from '../../parts/button.tsx'
@@ -21,10 +20,6 @@ export function GridPage() {
   const environments = useQuery(environmentsQuery(ws, prj))
   const cells = useQuery(cellsQuery(ws, prj))
   const rows = useMemo(() => cells.data && toRows(cells.data), [cells.data])
-  const { workspace } = useRights()
-  const { all, teams, projects } = workspace.scope
-  // Renaming and deleting concern every environment, so they need the whole project.
-  const hasWholeProject = all || teams.includes(project.teamId) || projects.includes(project.id)
   const error = cells.error ?? environments.error
   const isLost = error instanceof ApiError && (error.status === 403 || error.status === 404)
 
@@ -61,7 +56,6 @@ export function GridPage() {
       project={project}
       rows={rows}
       environments={environments.data}
-      hasWholeProject={hasWholeProject}
       error={error}
     />
   )

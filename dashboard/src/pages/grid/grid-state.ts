@@ -32,8 +32,8 @@ export type GridView = {
   readonly editing: Editing | undefined
   readonly renaming: string | undefined
   readonly index: ReferenceIndex
-  /** Writes shared values. */
-  readonly canWrite: boolean
+  /** Whether this person writes shared values in an environment. */
+  readonly canWriteIn: (environmentId: string) => boolean
   /** Renames and deletes whole secrets. */
   readonly canChangeSecrets: boolean
 }
@@ -71,9 +71,9 @@ export type GridActions = {
   open(overlay: Overlay): void
 }
 
-/** Members change their own values where these are allowed; everybody else also the shared ones. */
-export const canEdit = ({ canWrite }: Pick<GridView, 'canWrite'>, environment: GridEnvironment) =>
-  canWrite || environment.hasPersonalOverrides
+/** Readers of an environment change their own values where these are allowed; its writers also the shared ones. */
+export const canEdit = ({ canWriteIn }: Pick<GridView, 'canWriteIn'>, environment: GridEnvironment) =>
+  canWriteIn(environment.id) || environment.hasPersonalOverrides
 
 export type GridWorkspaceProps = {
   readonly ws: string
@@ -81,7 +81,6 @@ export type GridWorkspaceProps = {
   readonly project: Project
   readonly rows: readonly GridRow[]
   readonly environments: readonly GridEnvironment[]
-  readonly hasWholeProject: boolean
   /** The last refresh failed: the rows may be old. */
   readonly error: unknown
 }

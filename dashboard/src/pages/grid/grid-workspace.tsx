@@ -1,7 +1,7 @@
 /** The grid with its toolbar, save bar and overlays. */
 import { getRouteApi } from '@tanstack/react-router'
 import { type ClipboardEvent, useDeferredValue, useEffect, useMemo, useRef } from 'react'
-import { useRights } from '../../api/right.ts'
+import { useProjectRights } from '../../api/use-rights.ts'
 import { Button } from '../../parts/button.tsx'
 import { ErrorNote } from '../../parts/error-note.tsx'
 import { isTyping } from '../../parts/letter-keys.ts'
@@ -27,7 +27,7 @@ const allRows = { q: undefined, missing: undefined, differs: undefined, show: un
 
 export function GridWorkspace(props: GridWorkspaceProps) {
   const { ws, prj, project, rows: stored, environments, error } = props
-  const { canWrite } = useRights()
+  const { canWrite, canWriteIn, writesWhole } = useProjectRights()
   const search = route.useSearch()
   const setSearch = useSetSearch()
   const [text, setText] = useFilterText(search.q ?? '')
@@ -40,9 +40,9 @@ export function GridWorkspace(props: GridWorkspaceProps) {
   }
 
   const grid = useGrid({
-    ...{ ws, prj, rows: stored, environments, canWrite, showAll },
+    ...{ ws, prj, rows: stored, environments, canWriteIn, showAll },
     shownColumns: columns.shown,
-    canChangeSecrets: canWrite && props.hasWholeProject,
+    canChangeSecrets: writesWhole,
   })
   const { actions, active, view, setOverlay } = grid
 
@@ -79,7 +79,7 @@ export function GridWorkspace(props: GridWorkspaceProps) {
     <ProjectPage isFull actions={newSecret}>
       <div className="flex min-h-0 flex-1 flex-col" onPaste={paste}>
         {grid.rows.length === 0 ? (
-          <EmptyProject environments={environments} canWrite={canWrite} open={setOverlay} />
+          <EmptyProject environments={environments} canWriteIn={canWriteIn} open={setOverlay} />
         ) : (
           <>
             <Toolbar
@@ -120,7 +120,7 @@ export function GridWorkspace(props: GridWorkspaceProps) {
         <ValueBar grid={grid} environments={environments} />
         <SaveBar grid={grid} environments={environments} onReview={review} />
       </div>
-      <GridOverlays ws={ws} prj={prj} environments={environments} grid={grid} canWrite={canWrite} />
+      <GridOverlays ws={ws} prj={prj} environments={environments} grid={grid} />
       <LeaveGuard count={grid.edits.now.values.size + grid.edits.now.names.size} />
     </ProjectPage>
   )

@@ -11,7 +11,7 @@ type HistoryDrawerProps = {
   readonly environments: readonly { readonly id: string; readonly name: string }[]
   readonly environmentId: string
   readonly onClose: () => void
-  readonly canWrite: boolean
+  readonly canWriteIn: (environmentId: string) => boolean
   readonly onRestored?: () => void
 }
 
@@ -34,7 +34,7 @@ export function HistoryDrawer({ ws, prj, secretKey, environments, onClose, ...re
           place={{ ws, prj }}
           secretKey={secretKey}
           environment={environment}
-          canWrite={rest.canWrite}
+          canWrite={rest.canWriteIn(environment.id)}
           {...(rest.onRestored && { onRestored: rest.onRestored })}
         />
       )}

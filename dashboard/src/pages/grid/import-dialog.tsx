@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { refreshProject } from '../../api/refresh.ts'
 import { importFile, type LineProblem, lineProblemOf, planImport } from '../../api/secret-import.ts'
+import { useProjectRights } from '../../api/use-rights.ts'
 import { environmentsQuery } from '../../api/workspace.ts'
 import { useAction } from '../../parts/action.ts'
 import { Button } from '../../parts/button.tsx'
@@ -34,8 +35,9 @@ export function ImportDialog({ isOpen, ...rest }: ImportDialogProps) {
 type OpenProps = Omit<ImportDialogProps, 'isOpen'>
 
 function Loading(props: OpenProps) {
+  const { canWriteIn } = useProjectRights()
   const { data: environments, error } = useQuery(environmentsQuery(props.ws, props.prj))
-  if (environments) return <OpenImport {...props} environments={environments} />
+  if (environments) return <OpenImport {...props} environments={environments.filter(({ id }) => canWriteIn(id))} />
   return (
     <Dialog title="Import secrets" kind="wide" isOpen onClose={props.onClose}>
       {error ? <ErrorNote error={error} /> : <Skeleton />}

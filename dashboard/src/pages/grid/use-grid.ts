@@ -16,7 +16,7 @@ export type GridOptions = {
   readonly rows: readonly GridRow[]
   readonly environments: readonly GridEnvironment[]
   readonly shownColumns: readonly GridEnvironment[]
-  readonly canWrite: boolean
+  readonly canWriteIn: (environmentId: string) => boolean
   readonly canChangeSecrets: boolean
   /** Asked before a reference leads to a row that the filter hides. */
   readonly showAll: () => void
@@ -25,7 +25,7 @@ export type GridOptions = {
 export type Grid = ReturnType<typeof useGrid>
 
 export function useGrid(options: GridOptions) {
-  const { ws, prj, rows: stored, environments, canWrite, canChangeSecrets } = options
+  const { ws, prj, rows: stored, environments, canWriteIn, canChangeSecrets } = options
   const [edits, dispatch] = useReducer(reduceEdits, noEdits)
   const reveals = useReveals()
   const [active, setActive] = useState<Place>({ rowId: '' })
@@ -49,8 +49,8 @@ export function useGrid(options: GridOptions) {
       conflicts.map((conflict) => [cellKey(conflict.edit.secretId, conflict.edit.environmentId), conflict]),
     )
     const shown = reveals.shown
-    return { edits: edits.now, shown, busy, conflicts: byCell, editing, renaming, index, canWrite, canChangeSecrets }
-  }, [edits.now, reveals.shown, busy, conflicts, editing, renaming, index, canWrite, canChangeSecrets])
+    return { edits: edits.now, shown, busy, conflicts: byCell, editing, renaming, index, canWriteIn, canChangeSecrets }
+  }, [edits.now, reveals.shown, busy, conflicts, editing, renaming, index, canWriteIn, canChangeSecrets])
 
   /** Rows by id, with those of new secrets. */
   const rowsById = useMemo(() => new Map(rows.map((row) => [row.id, row])), [rows])
@@ -93,7 +93,7 @@ export function useGrid(options: GridOptions) {
     function isPersonalAt(row: GridRow, environmentId: string): boolean {
       const edit = editOf(row, environmentId, true)
       const hasOwn = edit ? edit.value !== null : row.cells.get(environmentId)?.personal !== undefined
-      return hasOwn || !latest.current.view.canWrite
+      return hasOwn || !latest.current.view.canWriteIn(environmentId)
     }
 
     function keep({ secretId, environmentId, isPersonal, original, baseVersion }: Editing, value: string | null): void {
@@ -188,7 +188,6 @@ export function useGrid(options: GridOptions) {
         if (editing) setOverlay({ kind: 'value', editing: { ...editing, text }, isTyped: true })
       },
       remove(row, environmentId) {
-        if (!latest.current.view.canWrite && !isPersonalAt(row, environmentId)) return
         const isPersonal = isPersonalAt(row, environmentId)
         const baseVersion = row.cells.get(environmentId)?.[isPersonal ? 'personal' : 'shared']?.version ?? 0
         keep({ secretId: row.id, environmentId, isPersonal, text: '', baseVersion }, null)

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { type ProjectPlace, restorePlanQuery, restoreRevision } from '../../api/history.ts'
 import { refreshProject } from '../../api/refresh.ts'
-import { useRights } from '../../api/right.ts'
+import { useProjectRights } from '../../api/use-rights.ts'
 import { useAction } from '../../parts/action.ts'
 import { Button } from '../../parts/button.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
@@ -28,7 +28,7 @@ type RevisionDrawerProps = {
 
 /** Shows the changes of one revision and, to people who may write, the plan of its restore. */
 export function RevisionDrawer({ place, environment, revision, isNewest, onClose }: RevisionDrawerProps) {
-  const { canWrite } = useRights()
+  const canWrite = useProjectRights().canWriteIn(environment.id)
   const { createdAt, createdBy, message, changes } = revision
   return (
     <Dialog

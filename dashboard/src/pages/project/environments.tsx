@@ -26,7 +26,12 @@ const refresh = ({ ws, prj }: Place) =>
     queryClient.invalidateQueries({ queryKey: ['projects', ws] }),
   ])
 
-export function Environments({ ws, prj, canCreate }: Place & { readonly canCreate: boolean }) {
+type EnvironmentsProps = Place & {
+  readonly canCreate: boolean
+  readonly administers: (environmentId: string) => boolean
+}
+
+export function Environments({ ws, prj, canCreate, administers }: EnvironmentsProps) {
   const place = { ws, prj }
   const { data: environments, error } = useQuery(environmentsQuery(ws, prj))
   const [isCreating, setCreating] = useState(false)
@@ -45,9 +50,13 @@ export function Environments({ ws, prj, canCreate }: Place & { readonly canCreat
       {!environments && !error && <Skeleton rows={3} />}
       {environments && (
         <Table label="Environments" columns={['Name', 'Secrets', 'Personal values', '']}>
-          {environments.map((environment) => (
-            <EnvironmentRow key={environment.id} place={place} environment={environment} />
-          ))}
+          {environments.map((environment) =>
+            administers(environment.id) ? (
+              <EnvironmentRow key={environment.id} place={place} environment={environment} />
+            ) : (
+              <ReadRow key={environment.id} environment={environment} />
+            ),
+          )}
         </Table>
       )}
       {isCreating && (
@@ -62,6 +71,18 @@ export function Environments({ ws, prj, canCreate }: Place & { readonly canCreat
         />
       )}
     </Section>
+  )
+}
+
+/** An environment that this person sees, in a project of which they administer another part. */
+function ReadRow({ environment: { name, totalSecrets, hasPersonalOverrides } }: { readonly environment: Environment }) {
+  return (
+    <tr>
+      <th scope="row">{name}</th>
+      <td>{totalSecrets.toLocaleString('en')}</td>
+      <td>{hasPersonalOverrides ? 'allowed' : 'not allowed'}</td>
+      <td className="text-right text-soft">another admin changes it</td>
+    </tr>
   )
 }
 

@@ -4,7 +4,7 @@ import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api } from '../../api/client.ts'
 import { queryClient } from '../../api/query-client.ts'
-import { administersProject, useRights } from '../../api/right.ts'
+import { useProjectRights } from '../../api/use-rights.ts'
 import { environmentsQuery, projectQuery } from '../../api/workspace.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
@@ -19,9 +19,9 @@ const route = getRouteApi('/signed-in/$ws/$prj/settings')
 
 export function ProjectSettings() {
   const { ws, prj } = route.useParams()
-  const rights = useRights()
+  const { canAdminister, administers, administersWhole } = useProjectRights()
   const { data: project } = useSuspenseQuery(projectQuery(ws, prj))
-  if (!rights.canAdminister) {
+  if (!canAdminister) {
     return (
       <ProjectPage>
         <EmptyState title="These settings are for admins">
@@ -30,11 +30,10 @@ export function ProjectSettings() {
       </ProjectPage>
     )
   }
-  const isWhole = administersProject(rights, project)
   return (
     <ProjectPage>
-      <Environments ws={ws} prj={prj} canCreate={isWhole} />
-      {isWhole && (
+      <Environments ws={ws} prj={prj} canCreate={administersWhole} administers={administers} />
+      {administersWhole && (
         <>
           <ProjectName ws={ws} project={project} />
           <MoveProject ws={ws} project={project} />

@@ -2,6 +2,7 @@ import type { IssuedShare } from '@coffer/sdk'
 import { useMutation, useSuspenseQuery } from '@tanstack/react-query'
 import { type FormEvent, useId, useState } from 'react'
 import { canSealHere, createShare, type Shared } from '../../api/share.ts'
+import { useProjectRights } from '../../api/use-rights.ts'
 import { projectQuery } from '../../api/workspace.ts'
 import { Button } from '../../parts/button.tsx'
 import { CopyButton } from '../../parts/copy.tsx'
@@ -67,8 +68,10 @@ type FormProps = NewShareProps & { readonly onIssued: (share: IssuedShare) => vo
 function NewShareForm({ place, onClose, onIssued }: FormProps) {
   const id = useId()
   const { data: project } = useSuspenseQuery(projectQuery(place.ws, place.prj))
+  const { canWriteIn } = useProjectRights()
+  const environments = project.environments.filter(({ id }) => canWriteIn(id))
   const [kind, setKind] = useState<'secrets' | 'text'>('secrets')
-  const [environmentId, setEnvironmentId] = useState(project.environments[0]?.id ?? '')
+  const [environmentId, setEnvironmentId] = useState(environments[0]?.id ?? '')
   const [picked, setPicked] = useState<readonly PickedSecret[]>([])
   const [text, setText] = useState('')
   const [label, setLabel] = useState('')
@@ -138,7 +141,7 @@ function NewShareForm({ place, onClose, onIssued }: FormProps) {
                 setPicked([])
               }}
             >
-              {project.environments.map(({ id, name }) => (
+              {environments.map(({ id, name }) => (
                 <option key={id} value={id}>
                   {name}
                 </option>

@@ -2,8 +2,8 @@ import type { Share } from '@coffer/sdk'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import { useRights } from '../../api/right.ts'
 import { revokeShare, sharesQuery } from '../../api/share.ts'
+import { useProjectRights } from '../../api/use-rights.ts'
 import { Badge } from '../../parts/badge.tsx'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
@@ -20,7 +20,7 @@ const route = getRouteApi('/signed-in/$ws/$prj/shares')
 
 export function Shares() {
   const place = route.useParams()
-  const { canWrite } = useRights()
+  const { canWrite } = useProjectRights()
   const { data: shares, error } = useQuery({ ...sharesQuery(place), enabled: canWrite })
   const [isCreating, setCreating] = useState(false)
   const [viewed, setViewed] = useState<Share>()

@@ -1,6 +1,6 @@
 /** Places to go to, by name, as far as a person may see them. */
-import type { FoundSecret, TeamGroup, Workspace } from '@coffer/sdk'
-import { rightsIn } from '../../api/right.ts'
+import type { FoundSecret, ProjectSummary, TeamGroup, Workspace } from '@coffer/sdk'
+import { projectRightsIn, rightsIn } from '../../api/right.ts'
 import { workspaceAddress } from '../../api/workspace.ts'
 
 export type Entry = {
@@ -37,8 +37,17 @@ export const workspaceEntries = (workspaces: readonly Workspace[]): EntryGroup =
   }),
 })
 
-export function projectPages(prj: string, ws: string, workspace: Workspace): EntryGroup {
-  const { canWrite, canAdminister } = rightsIn(workspace)
+export function projectPages(
+  prj: string,
+  ws: string,
+  workspace: Workspace,
+  teams: readonly TeamGroup[],
+): EntryGroup | undefined {
+  const team = teams.find(({ projects }) => projects.some((project) => isNamed(project, prj)))
+  const project = team?.projects.find((one) => isNamed(one, prj))
+  if (!team || !project) return undefined
+  const parts = { id: project.id, teamId: team.id, environments: project.environmentList }
+  const { canWrite, canAdminister } = projectRightsIn(workspace, parts)
   const place = `/${ws}/${prj}`
   const items = [
     { value: `${place}/compare`, label: 'Compare' },
@@ -50,6 +59,8 @@ export function projectPages(prj: string, ws: string, workspace: Workspace): Ent
   ]
   return { value: 'This project', items: items.filter((item) => item !== false) }
 }
+
+const isNamed = ({ slug, id }: ProjectSummary, prj: string) => slug === prj || id === prj
 
 export function pages(ws: string, workspace: Workspace | undefined): EntryGroup {
   const isManager = workspace !== undefined && rightsIn(workspace).canManageWorkspace

@@ -96,11 +96,11 @@ function useGroups(text: string): readonly EntryGroup[] {
   const search = useInfiniteQuery({ ...searchQuery(ws, q), enabled: isSearching })
   const found = isSearching ? (search.data?.pages.flatMap(({ items }) => items).slice(0, maxSecrets) ?? []) : []
   const groups = [
-    ...(workspace && prj !== undefined ? [projectPages(prj, ws, workspace)] : []),
+    workspace && prj !== undefined ? projectPages(prj, ws, workspace, teams) : undefined,
     projectEntries(ws, teams),
     secretEntries(ws, found),
     pages(ws, workspace),
     workspaceEntries(workspaces.filter((one) => one !== workspace)),
   ]
-  return groups.filter(({ items }) => items.length > 0)
+  return groups.filter((group) => group !== undefined).filter(({ items }) => items.length > 0)
 }

@@ -1,7 +1,7 @@
 import { useSuspenseQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { useRights } from '../../api/right.ts'
+import { useProjectRights } from '../../api/use-rights.ts'
 import { projectQuery } from '../../api/workspace.ts'
 import { Page } from '../../parts/page.tsx'
 
@@ -13,7 +13,7 @@ type ProjectPageProps = { readonly actions?: ReactNode; readonly isFull?: boolea
 export function ProjectPage({ actions, isFull = false, children }: ProjectPageProps) {
   const { ws, prj } = route.useParams()
   const params = { ws, prj }
-  const { canWrite, canAdminister } = useRights()
+  const { canWrite, canAdminister } = useProjectRights()
   const { data: project } = useSuspenseQuery(projectQuery(ws, prj))
   const exact = { exact: true }
   const tabs = (

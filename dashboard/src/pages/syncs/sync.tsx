@@ -2,8 +2,8 @@ import type { SyncDetail, SyncPlan } from '@coffer/sdk'
 import { useMutation, useQuery, useSuspenseQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { useRights } from '../../api/right.ts'
 import { deleteSync, pauseSync, planSync, resumeSync, runSync, syncQuery } from '../../api/sync.ts'
+import { useProjectRights } from '../../api/use-rights.ts'
 import { projectQuery } from '../../api/workspace.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
@@ -25,7 +25,7 @@ type SyncPlace = { readonly ws: string; readonly prj: string; readonly id: strin
 
 export function SyncPage() {
   const place = route.useParams()
-  const { canAdminister } = useRights()
+  const { canAdminister } = useProjectRights()
   const { data: sync, error } = useQuery({ ...syncQuery(place), enabled: canAdminister })
   if (!canAdminister) return <AdminsOnly />
   return (

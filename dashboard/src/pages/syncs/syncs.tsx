@@ -2,8 +2,8 @@ import type { Sync } from '@coffer/sdk'
 import { useMutation, useQuery, useSuspenseQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { useRights } from '../../api/right.ts'
 import { startSync, syncsQuery } from '../../api/sync.ts'
+import { useProjectRights } from '../../api/use-rights.ts'
 import { projectQuery } from '../../api/workspace.ts'
 import { Button } from '../../parts/button.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
@@ -20,7 +20,7 @@ const route = getRouteApi('/signed-in/$ws/$prj/syncs')
 
 export function Syncs() {
   const place = route.useParams()
-  const { canAdminister } = useRights()
+  const { canAdminister } = useProjectRights()
   const { data: syncs, error } = useQuery({ ...syncsQuery(place), enabled: canAdminister })
   const [isChoosing, setChoosing] = useState(false)
   const start = useStart(place)

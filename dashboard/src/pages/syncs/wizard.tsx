@@ -2,7 +2,6 @@ import { ApiError, type FlowStep, type SyncPlan } from '@coffer/sdk'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import { useRights } from '../../api/right.ts'
 import {
   type FlowStepName,
   flowStepQuery,
@@ -11,6 +10,7 @@ import {
   refreshSyncs,
   submitFlowStep,
 } from '../../api/sync.ts'
+import { useProjectRights } from '../../api/use-rights.ts'
 import { Button } from '../../parts/button.tsx'
 import { ErrorNote } from '../../parts/error-note.tsx'
 import { Skeleton } from '../../parts/page.tsx'
@@ -35,7 +35,7 @@ const stepTitles: Readonly<Record<FlowStepName, string>> = {
 export function SyncWizard() {
   const { ws, prj, slug, step } = route.useParams()
   const { id } = route.useSearch()
-  const { canAdminister } = useRights()
+  const { canAdminister } = useProjectRights()
   const known = flowSteps.find((name) => name === step)
   if (!canAdminister) return <AdminsOnly />
   if (!known || id === undefined) return <PageMissing />

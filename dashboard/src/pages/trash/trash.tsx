@@ -3,8 +3,8 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import { refreshProject } from '../../api/refresh.ts'
-import { type Rights, useRights } from '../../api/right.ts'
 import { purgeSecret, restoreSecret, trashQuery } from '../../api/trash.ts'
+import { useProjectRights } from '../../api/use-rights.ts'
 import { useAction } from '../../parts/action.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
@@ -19,7 +19,7 @@ const route = getRouteApi('/signed-in/$ws/$prj/trash')
 
 export function Trash() {
   const { ws, prj } = route.useParams()
-  const rights = useRights()
+  const { readsWhole, writesWhole, administersWhole } = useProjectRights()
   const { data: secrets, error } = useQuery(trashQuery(ws, prj))
   const [purged, setPurged] = useState<TrashedSecret>()
   const restore = useAction(async ({ id, name }: TrashedSecret) => {
@@ -32,7 +32,7 @@ export function Trash() {
     <ProjectPage>
       <ErrorNote error={error ?? restore.error} />
       {!secrets && !error && <Skeleton />}
-      {secrets?.length === 0 && <EmptyTrash rights={rights} />}
+      {secrets?.length === 0 && <EmptyTrash isWhole={readsWhole} />}
       {secrets && secrets.length > 0 && (
         <>
           <p className="hint">Deleted secrets are kept for 30 days, then destroyed with every version.</p>
@@ -51,7 +51,7 @@ export function Trash() {
                 </td>
                 <td>
                   <div className="flex flex-col justify-end gap-1 py-1 sm:flex-row sm:gap-2 sm:py-0">
-                    {rights.canWrite && (
+                    {writesWhole && (
                       <Button
                         isBusy={restore.isBusy}
                         aria-label={`Restore ${secret.name}`}
@@ -60,7 +60,7 @@ export function Trash() {
                         Restore
                       </Button>
                     )}
-                    {rights.canAdminister && (
+                    {administersWhole && (
                       <Button
                         kind="danger"
                         aria-label={`Delete for good: ${secret.name}`}
@@ -95,11 +95,11 @@ export function Trash() {
   )
 }
 
-function EmptyTrash({ rights }: { readonly rights: Rights }) {
+function EmptyTrash({ isWhole }: { readonly isWhole: boolean }) {
   return (
     <EmptyState title="The trash is empty">
       <p>A secret that is deleted in all environments stays here for 30 days and can be restored.</p>
-      {!rights.workspace.scope.all && <p>Only people with access to every environment of the project see its trash.</p>}
+      {!isWhole && <p>Only people with access to every environment of the project see its trash.</p>}
     </EmptyState>
   )
 }

@@ -1,3 +1,4 @@
+import type { Workspace } from '@coffer/sdk'
 import { useSuspenseQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -39,7 +40,7 @@ export function Workspaces() {
                 <code>{workspace.slug}</code>
               </td>
               <td>
-                <Badge>{workspace.isOwner ? 'owner' : workspace.role}</Badge>
+                <Badge>{workspace.isOwner ? 'owner' : rolesOf(workspace)}</Badge>
               </td>
               <td className="whitespace-nowrap text-soft">
                 <Time at={workspace.createdAt} />
@@ -52,6 +53,9 @@ export function Workspaces() {
     </Page>
   )
 }
+
+/** Somebody may have several, in different parts. */
+const rolesOf = ({ grants }: Workspace) => [...new Set(grants.map(({ role }) => role))].join(', ')
 
 function NewWorkspace({ onClose }: { readonly onClose: () => void }) {
   const navigate = useNavigate()

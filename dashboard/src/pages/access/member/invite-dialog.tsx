@@ -1,4 +1,4 @@
-import type { IssuedInvite, Scope, TeamGroup } from '@coffer/sdk'
+import type { Grant, IssuedInvite, Scope, TeamGroup } from '@coffer/sdk'
 import { type FormEvent, useState } from 'react'
 import { invite } from '../../../api/member.ts'
 import { useAction } from '../../../parts/action.ts'
@@ -8,10 +8,10 @@ import { Dialog } from '../../../parts/dialog.tsx'
 import { ErrorNote } from '../../../parts/error-note.tsx'
 import { TextField } from '../../../parts/field.tsx'
 import { errorBeside, fieldError } from '../../../parts/field-error.ts'
-import { everything, isNothing } from '../../../parts/scope/scope.ts'
-import { ScopeField } from '../../../parts/scope/scope-field.tsx'
+import { everything } from '../../../parts/scope/scope.ts'
 import { absoluteTime } from '../../../parts/time.tsx'
-import { RoleField } from './role-field.tsx'
+import { isIncomplete } from '../grant/grants.ts'
+import { GrantsField } from '../grant/grants-field.tsx'
 
 type InviteDialogProps = {
   readonly ws: string
@@ -20,26 +20,27 @@ type InviteDialogProps = {
   readonly onClose: () => void
 }
 
-const newInvite = { email: '', role: 'developer', scope: everything } as const
+const firstGrants: readonly Grant[] = [{ role: 'developer', scope: everything }]
 
 /** Rendered while it is open, so that closing drops everything, the link included. */
 export function InviteDialog({ ws, teams, own, onClose }: InviteDialogProps) {
-  const [fields, setFields] = useState<Parameters<typeof invite>[1] & { scope: Scope }>(newInvite)
+  const [email, setEmail] = useState('')
+  const [grants, setGrants] = useState(firstGrants)
   const [issued, setIssued] = useState<IssuedInvite>()
-  const send = useAction(async () => setIssued(await invite(ws, fields)))
+  const send = useAction(async () => setIssued(await invite(ws, { email, grants: [...grants] })))
 
   function submit(event: FormEvent): void {
     event.preventDefault()
     void send.run()
   }
 
-  if (issued) return <LinkDialog email={fields.email} issued={issued} onClose={onClose} />
+  if (issued) return <LinkDialog email={email} issued={issued} onClose={onClose} />
   const actions = (
     <>
       <Button disabled={send.isBusy} onClick={onClose}>
         Cancel
       </Button>
-      <Button type="submit" form="invite" kind="primary" isBusy={send.isBusy} disabled={isNothing(fields.scope)}>
+      <Button type="submit" form="invite" kind="primary" isBusy={send.isBusy} disabled={isIncomplete(grants)}>
         Invite
       </Button>
     </>
@@ -53,17 +54,16 @@ export function InviteDialog({ ws, teams, own, onClose }: InviteDialogProps) {
           required
           autoFocus
           maxLength={254}
-          value={fields.email}
+          value={email}
           error={fieldError(send.error, 'email')}
-          onChange={({ target }) => setFields({ ...fields, email: target.value })}
+          onChange={({ target }) => setEmail(target.value)}
         />
-        <RoleField value={fields.role ?? 'member'} onChange={(role) => setFields({ ...fields, role })} />
-        <ScopeField
+        <GrantsField
           teams={teams}
           own={own}
-          value={fields.scope}
+          value={grants}
           error={fieldError(send.error, 'scope')}
-          onChange={(scope) => setFields({ ...fields, scope })}
+          onChange={setGrants}
         />
         <ErrorNote error={errorBeside(send.error, 'email', 'scope')} />
       </form>

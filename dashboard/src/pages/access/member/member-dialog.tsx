@@ -1,4 +1,4 @@
-import type { Member, Scope, TeamGroup } from '@coffer/sdk'
+import type { Grant, Member, Scope, TeamGroup } from '@coffer/sdk'
 import { type FormEvent, useState } from 'react'
 import { changeMember } from '../../../api/member.ts'
 import { useAction } from '../../../parts/action.ts'
@@ -7,10 +7,9 @@ import { Dialog } from '../../../parts/dialog.tsx'
 import { ErrorNote } from '../../../parts/error-note.tsx'
 import { errorBeside, fieldError } from '../../../parts/field-error.ts'
 import { Note } from '../../../parts/note.tsx'
-import { isNothing } from '../../../parts/scope/scope.ts'
-import { ScopeField } from '../../../parts/scope/scope-field.tsx'
 import { say } from '../../../parts/toast.tsx'
-import { RoleField } from './role-field.tsx'
+import { isIncomplete } from '../grant/grants.ts'
+import { GrantsField } from '../grant/grants-field.tsx'
 
 type MemberDialogProps = {
   readonly ws: string
@@ -21,13 +20,12 @@ type MemberDialogProps = {
   readonly onClose: () => void
 }
 
-/** Changes the role and scope of a member, or those that an invite offers. */
+/** Changes the grants of a member, or those that an invite offers. */
 export function MemberDialog({ ws, member, isSelf, teams, own, onClose }: MemberDialogProps) {
-  const [role, setRole] = useState(member.role)
-  const [scope, setScope] = useState(member.scope)
+  const [grants, setGrants] = useState<readonly Grant[]>(member.grants)
   const { email } = member.user
   const save = useAction(async () => {
-    await changeMember(ws, member.id, { role, scope })
+    await changeMember(ws, member.id, { grants: [...grants] })
     say(`The access of ${email} has changed.`)
     onClose()
   })
@@ -42,7 +40,7 @@ export function MemberDialog({ ws, member, isSelf, teams, own, onClose }: Member
       <Button disabled={save.isBusy} onClick={onClose}>
         Cancel
       </Button>
-      <Button type="submit" form="member" kind="primary" isBusy={save.isBusy} disabled={isNothing(scope)}>
+      <Button type="submit" form="member" kind="primary" isBusy={save.isBusy} disabled={isIncomplete(grants)}>
         Save
       </Button>
     </>
@@ -53,8 +51,13 @@ export function MemberDialog({ ws, member, isSelf, teams, own, onClose }: Member
         {isSelf && (
           <Note tone="warn">This is you. If you take rights from yourself, another admin must return them.</Note>
         )}
-        <RoleField value={role} onChange={setRole} />
-        <ScopeField teams={teams} own={own} value={scope} error={fieldError(save.error, 'scope')} onChange={setScope} />
+        <GrantsField
+          teams={teams}
+          own={own}
+          value={grants}
+          error={fieldError(save.error, 'scope')}
+          onChange={setGrants}
+        />
         <p className="hint">It takes effect with the next request, for sessions and tokens alike.</p>
         <ErrorNote error={errorBeside(save.error, 'scope')} />
       </form>

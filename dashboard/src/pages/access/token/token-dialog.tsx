@@ -1,6 +1,6 @@
 import type { IssuedToken, NewToken, Scope, TeamGroup } from '@coffer/sdk'
-import { type FormEvent, useState } from 'react'
-import type { Rights } from '../../../api/right.ts'
+import { type FormEvent, useMemo, useState } from 'react'
+import { type Rights, reachOf } from '../../../api/right.ts'
 import { createToken } from '../../../api/token.ts'
 import { useAction } from '../../../parts/action.ts'
 import { Button } from '../../../parts/button.tsx'
@@ -31,6 +31,7 @@ const newToken: Fields = { name: '', permission: 'read', scope: nothing, expires
 /** Rendered while it is open, so that closing drops everything, the token included. */
 export function TokenDialog({ ws, rights, teams, onClose }: TokenDialogProps) {
   const { workspace, canWrite } = rights
+  const own = useMemo(() => reachOf(workspace), [workspace])
   const [fields, setFields] = useState(newToken)
   const [issued, setIssued] = useState<IssuedToken>()
   const change = (part: Partial<Fields>) => setFields({ ...fields, ...part })
@@ -79,7 +80,7 @@ export function TokenDialog({ ws, rights, teams, onClose }: TokenDialogProps) {
         />
         <ScopeField
           teams={teams}
-          own={workspace.scope}
+          own={own}
           value={fields.scope}
           error={fieldError(create.error, 'scope')}
           onChange={(scope) => change({ scope })}

@@ -31,7 +31,7 @@ type Draft = Editing & {
 
 /** One value with room for several lines, one's own value beside the shared one, and what is known about the secret. */
 export function SideEditor({ ws, prj, grid, row, environment, environments, editing, isTyped, onClose }: SideProps) {
-  const { canWrite } = grid.view
+  const canWrite = grid.view.canWriteIn(environment.id)
   const [drafts, setDrafts] = useState<readonly Draft[]>([isTyped ? editing : withStart(editing)])
   const [isPersonal, setPersonal] = useState(editing.isPersonal)
   const draft = drafts.find((one) => one.isPersonal === isPersonal)

@@ -131,7 +131,7 @@ function CellButtons({ row, environment, look, view, actions }: ButtonsProps) {
   const { id } = environment
   const hasText = look.state === 'hidden' || look.state === 'shown'
   const isEditable = canEdit(view, environment)
-  const isRemovable = look.state !== 'missing' && look.state !== 'removed' && (view.canWrite || look.isPersonal)
+  const isRemovable = look.state !== 'missing' && look.state !== 'removed' && (view.canWriteIn(id) || look.isPersonal)
   const history = () => actions.open({ kind: 'history', row, environmentId: id })
   if (look.state === 'missing' && !isEditable) return null
   return (

@@ -40,7 +40,7 @@ export function ColumnHead({ columns, active, view, actions }: HeadProps) {
             id={placeId({ rowId: headRow, environmentId: environment.id })}
             className="column-menu"
             tabIndex={isHeadActive && active.environmentId === environment.id ? 0 : -1}
-            trigger={<Title name={environment.name} isLocked={!view.canWrite} />}
+            trigger={<Title name={environment.name} isLocked={!view.canWriteIn(environment.id)} />}
             groups={entriesOf(environment, index, columns, actions)}
           />
         </div>
