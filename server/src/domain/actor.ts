@@ -26,10 +26,10 @@ export type Actor = {
   readonly type: 'anonymous' | 'user' | 'token' | 'oidc' | 'operator' | 'sync'
   readonly id: string
   readonly name: string
-  /** The person whose membership limits the rights of this actor; empty if there is no such person. */
+  /** The user or service account whose grants limit the rights of this actor; empty if there is none. */
   readonly userId: string
-  /** Whether the email address of the person is confirmed, for people and their tokens. */
-  readonly emailVerified?: boolean
+  /** Whether the email address of the person is confirmed; undefined unless a person or their token acts. */
+  readonly emailVerified?: boolean | undefined
   readonly credential: Credential
 }
 

@@ -92,7 +92,7 @@ describe('after a rotation', () => {
       store.changes.listAfter = async () => []
       await rotate(service)
       const loaded = await Promise.all(ids.map((id) => snapshots.get(id)))
-      expect(loaded.map((snapshot) => snapshot?.membersByUser.has(owner.id))).toEqual(ids.map(() => true))
+      expect(loaded.map((snapshot) => snapshot?.principals.has(owner.id))).toEqual(ids.map(() => true))
     })
 
     test('a forged credential just before does not keep a node from loading the new root', async () => {
@@ -103,7 +103,7 @@ describe('after a rotation', () => {
       expect(await status(other, createBearer(tokenPrefix))).toBe(401)
       await rotate(service)
       const snapshot = await snapshots.get(id ?? '')
-      expect(snapshot?.membersByUser.has(owner.id)).toBe(true)
+      expect(snapshot?.principals.has(owner.id)).toBe(true)
       expect(await status(other, owner.session)).toBe(200)
     })
 

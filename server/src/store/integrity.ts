@@ -8,6 +8,7 @@ export async function countTampered(engine: Engine, keys: Keys): Promise<string[
   const store = createStore(engine, keys)
   const found = [
     ['memberships', await store.members.countTampered()],
+    ['service accounts', await store.serviceAccounts.countTampered()],
     ['invites', await store.invites.countTampered()],
     ['tokens', await store.tokens.countTampered()],
     ['identities', await store.oidc.countTampered()],

@@ -22,12 +22,14 @@ import { shareViewStore } from './share/view.ts'
 import { syncLeaseStore } from './sync/lease.ts'
 import { syncLedgerStore } from './sync/ledger.ts'
 import { syncRunStore } from './sync/run.ts'
+import { syncSourceStore } from './sync/source.ts'
 import { syncStore } from './sync/sync.ts'
 import { tokenStore } from './token.ts'
 import { environmentStore } from './workspace/environment.ts'
 import { inviteStore } from './workspace/invite.ts'
 import { memberStore } from './workspace/member.ts'
 import { projectStore } from './workspace/project.ts'
+import { serviceAccountStore } from './workspace/service-account.ts'
 import { teamStore } from './workspace/team.ts'
 import { workspaceStore } from './workspace/workspace.ts'
 
@@ -52,6 +54,7 @@ export function createStore(db: Db, keys: Keys) {
     secretReminders: secretReminderStore(db),
     secretValues: secretValueStore(db, keys),
     secretVersions: secretVersionStore(db),
+    serviceAccounts: serviceAccountStore(db, keys),
     sessions: sessionStore(db, keys),
     shares: shareStore(db, keys),
     shareViews: shareViewStore(db),
@@ -59,6 +62,7 @@ export function createStore(db: Db, keys: Keys) {
     syncLeases: syncLeaseStore(db),
     syncLedger: syncLedgerStore(db),
     syncRuns: syncRunStore(db),
+    syncSources: syncSourceStore(db),
     teams: teamStore(db),
     tokens: tokenStore(db, keys),
     workspaces: workspaceStore(db, keys),

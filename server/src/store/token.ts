@@ -5,12 +5,15 @@ import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
 import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './engine/sql.ts'
 import type { Keys } from './key/key.ts'
+import { ownerField } from './owner.ts'
 import { verifiedRows } from './signed-row.ts'
 
 export type TokenRecord = {
   readonly id: string
   readonly workspaceId: string
   readonly createdBy: string
+  /** Null for the token of a person, its creator. */
+  readonly serviceAccountId: string | null
   readonly name: string
   readonly type: 'static' | 'cli'
   readonly prefix: string
@@ -33,11 +36,14 @@ type TokenRow = Omit<TokenRecord, 'scope' | 'allowedIps'> &
   RowMac & { readonly scope: string; readonly allowedIps: string }
 
 const columns = fragment(`
-  id, workspace_id as "workspaceId", created_by as "createdBy", name, type, prefix, hash,
-  hash_root_id as "hashRootId", previous_hash as "previousHash", previous_hash_root_id as "previousHashRootId",
+  id, workspace_id as "workspaceId", created_by as "createdBy", service_account_id as "serviceAccountId", name,
+  type, prefix, hash, hash_root_id as "hashRootId", previous_hash as "previousHash", previous_hash_root_id as "previousHashRootId",
   previous_until as "previousUntil", generation, permission, scope, allowed_ips as "allowedIps",
   created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt", last_used_at as "lastUsedAt",
   last_used_ip as "lastUsedIp", mac, mac_root_id as "macRootId"`)
+
+/** An index holds this expression. */
+const owner = fragment(`coalesce(service_account_id, created_by)`)
 
 type TokenFields = Omit<TokenRow, keyof RowMac>
 
@@ -56,6 +62,7 @@ const macFields = (row: TokenFields): MacField[] => [
   row.createdAt,
   row.expiresAt,
   row.revokedAt,
+  ...ownerField(row),
 ]
 
 export function tokenStore(db: Db, keys: Keys) {
@@ -84,7 +91,7 @@ export function tokenStore(db: Db, keys: Keys) {
 
   async function save(row: TokenRow, expected: Uint8Array): Promise<boolean> {
     const changed = await db.run(sql`
-      update token set prefix = ${row.prefix}, hash = ${row.hash}, hash_root_id = ${row.hashRootId},
+      update token set service_account_id = ${row.serviceAccountId}, prefix = ${row.prefix}, hash = ${row.hash}, hash_root_id = ${row.hashRootId},
         previous_hash = ${row.previousHash}, previous_hash_root_id = ${row.previousHashRootId},
         previous_until = ${row.previousUntil}, generation = ${row.generation}, revoked_at = ${row.revokedAt},
         mac = ${row.mac}, mac_root_id = ${row.macRootId}
@@ -135,32 +142,33 @@ export function tokenStore(db: Db, keys: Keys) {
     },
 
     /**
-     * A page before the id `before`, newest first; `createdBy` limits it to one person's tokens. `next` is the cursor
-     * of the next page.
+     * A page before the id `before`, newest first; `ownerId` limits it to the tokens of one person or service account.
+     * `next` is the cursor of the next page.
      */
     async list(
       workspaceId: string,
-      createdBy: string | null,
+      ownerId: string | null,
       { before, limit }: { before: string; limit: number },
     ): Promise<{ tokens: TokenRecord[]; next: string | undefined }> {
       const found = await db.all<TokenRow>(sql`
         select ${columns} from token
-        where workspace_id = ${workspaceId} and (cast(${createdBy} as text) is null or created_by = ${createdBy})
-          and id < ${before}
+        where workspace_id = ${workspaceId} and id < ${before}
+          and (cast(${ownerId} as text) is null or ${owner} = ${ownerId})
         order by id desc limit ${limit + 1}`)
       const shown = found.slice(0, limit)
       return { tokens: await genuineOnly(shown), next: found.length > limit ? shown.at(-1)?.id : undefined }
     },
 
-    /** Removes a person's ended tokens, oldest first, until one more fits; false if too many are still valid. */
-    async makeRoom(workspaceId: string, createdBy: string, nowMs: number, max: number): Promise<boolean> {
+    /** Removes an owner's ended tokens, oldest first, until one more fits; false if too many are still valid. */
+    async makeRoom(workspaceId: string, ownerId: string, nowMs: number, max: number): Promise<boolean> {
       const owned = await db.one<{ count: number }>(sql`
-        select count(*) as count from token where workspace_id = ${workspaceId} and created_by = ${createdBy}`)
+        select count(*) as count from token
+        where workspace_id = ${workspaceId} and ${owner} = ${ownerId}`)
       const excess = (owned?.count ?? 0) - max + 1
       if (excess <= 0) return true
       const removed = await db.run(sql`
         delete from token where id in (
-          select id from token where workspace_id = ${workspaceId} and created_by = ${createdBy}
+          select id from token where workspace_id = ${workspaceId} and ${owner} = ${ownerId}
             and (revoked_at is not null or expires_at <= ${nowMs}) order by id limit ${excess})`)
       return removed === excess
     },
@@ -176,21 +184,34 @@ export function tokenStore(db: Db, keys: Keys) {
     async insert(token: TokenRecord): Promise<void> {
       const row = toRow(token)
       await db.run(sql`
-        insert into token (id, workspace_id, created_by, name, type, prefix, hash, hash_root_id, generation, permission,
-          scope, allowed_ips, created_at, expires_at, mac, mac_root_id)
-        values (${row.id}, ${row.workspaceId}, ${row.createdBy}, ${row.name}, ${row.type}, ${row.prefix}, ${row.hash},
-          ${row.hashRootId}, ${row.generation}, ${row.permission}, ${row.scope}, ${row.allowedIps}, ${row.createdAt},
+        insert into token (id, workspace_id, created_by, service_account_id, name, type, prefix, hash, hash_root_id,
+          generation, permission, scope, allowed_ips, created_at, expires_at, mac, mac_root_id)
+        values (${row.id}, ${row.workspaceId}, ${row.createdBy}, ${row.serviceAccountId}, ${row.name}, ${row.type},
+          ${row.prefix}, ${row.hash}, ${row.hashRootId}, ${row.generation}, ${row.permission}, ${row.scope}, ${row.allowedIps}, ${row.createdAt},
           ${row.expiresAt}, ${row.mac}, ${row.macRootId})`)
     },
 
-    /** Writes value, generation and revocation; false if the value changed meanwhile. */
+    /** Writes owner, value, generation and revocation; false if the value changed meanwhile. */
     async update(token: TokenRecord, expected: TokenRecord): Promise<boolean> {
       return save(toRow(token), expected.hash)
     },
 
-    /** Removes all tokens of a person in a workspace; returns their number. */
-    async removeOf(userId: string, workspaceId: string): Promise<number> {
-      return db.run(sql`delete from token where workspace_id = ${workspaceId} and created_by = ${userId}`)
+    /** The tokens of a person or a service account that can still be used, newest first. */
+    async listLivingOf(ownerId: string, workspaceId: string, nowMs: number): Promise<TokenRecord[]> {
+      return genuineOnly(
+        await db.all<TokenRow>(sql`
+          select ${columns} from token
+          where workspace_id = ${workspaceId} and ${owner} = ${ownerId}
+            and revoked_at is null and (expires_at is null or expires_at > ${nowMs})
+          order by id desc`),
+      )
+    },
+
+    /** Removes all tokens of a person or a service account in a workspace; returns their number. */
+    async removeOf(ownerId: string, workspaceId: string): Promise<number> {
+      return db.run(sql`
+        delete from token
+        where workspace_id = ${workspaceId} and ${owner} = ${ownerId}`)
     },
 
     async removeCliEndedBefore(beforeMs: number, limit: number): Promise<number> {

@@ -1,7 +1,7 @@
 /**
  * The only module that decides access. Every `require…` function finds and authorises in one step, so that code never
- * holds an object it may not use. Effective right = credential permission ∩ credential scope ∩ the grants of the member,
- * evaluated on every request. An identity of an outside issuer has no membership: its permission maps to a role.
+ * holds an object it may not use. Effective right = credential permission ∩ credential scope ∩ the grants of the member
+ * or service account, evaluated on every request. An identity of an outside issuer has no membership: its permission maps to a role.
  *
  * Objects outside the caller's reach answer 404, as if they did not exist; visible objects that the caller may not use
  * answer 403.
@@ -19,7 +19,8 @@ import {
   type WorkspaceSnapshot,
 } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
-import { holdsRole, type Rights, reachInRole, rightsWithin, toRights } from '../grant.ts'
+import { holdsRole, type Rights, reachInRole, rightsWithin } from '../grant.ts'
+import { findStoredPrincipal } from '../principal.ts'
 import {
   type Reach,
   reachesAll,
@@ -68,9 +69,9 @@ export async function reauthorise(
   permission: WorkspacePermission,
 ): Promise<Access> {
   await requireLiving(ctx)
-  const member = await ctx.store.members.findOfUser(ctx.actor.userId, access.snapshot.workspace.id)
-  if (!member) throw new Failure('notFound')
-  const rights = toRights(member.grants)
+  const principal = await findStoredPrincipal(ctx.store, ctx.actor.userId, access.snapshot.workspace.id)
+  if (!principal) throw new Failure('notFound')
+  const { member, rights } = principal
   const current = { ...access, member, rights, reach: reachInRole(rights, 'member', access.reach) }
   authorise(ctx, current, permission, access)
   return current
@@ -275,7 +276,7 @@ function accessTo(ctx: Context, snapshot: WorkspaceSnapshot | undefined): Access
 function evaluate(ctx: Context, snapshot: WorkspaceSnapshot | undefined): Access | undefined {
   const { credential, userId } = ctx.actor
   if (snapshot && 'identity' in credential) return identityAccess(snapshot, credential.identity)
-  const cached = snapshot?.membersByUser.get(userId)
+  const cached = snapshot?.principals.get(userId)
   if (!snapshot || !cached) return undefined
   const { member, rights } = cached
   if (!('token' in credential)) return { snapshot, member, rights, reach: [rights.member] }

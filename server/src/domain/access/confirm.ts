@@ -7,6 +7,7 @@ import type { Store } from '../../store/store.ts'
 import type { Member } from '../../store/workspace/member.ts'
 import { grantOf } from '../actor.ts'
 import type { Context, WriteContext } from '../context.ts'
+import { findStoredPrincipal } from '../principal.ts'
 import type { Granted } from '../request-run.ts'
 import { StartOver } from '../start-over.ts'
 import { hasExpired, requireLiving } from './live-credential.ts'
@@ -69,14 +70,14 @@ async function confirm(ctx: Context): Promise<void> {
 }
 
 /**
- * Compares memberships and project moves only: a token's scope never changes, an identity's only with its generation.
+ * Compares grants and project moves only: a token's scope never changes, an identity's only with its generation.
  */
 async function isGrantedStill(ctx: Context, { snapshot, member }: Granted): Promise<boolean> {
   const { workspace } = snapshot
   const scopes = [...member.grants.map(({ scope }) => scope), grantOf(ctx.actor.credential)?.scope]
   if (ctx.actor.userId !== '') {
-    const current = await ctx.store.members.findOfUser(ctx.actor.userId, workspace.id)
-    if (!current || !isSame(current, member)) return false
+    const current = await findStoredPrincipal(ctx.store, ctx.actor.userId, workspace.id)
+    if (!current || !isSame(current.member, member)) return false
   }
   // Moving a project to another team changes who reaches it by a team scope.
   if (scopes.every((scope) => !scope || scope.all || scope.teams.length === 0)) return true

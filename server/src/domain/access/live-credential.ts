@@ -1,5 +1,7 @@
 import { Failure } from '../../failure.ts'
+import { ownerOf } from '../../store/owner.ts'
 import type { Context } from '../context.ts'
+import { StartOver } from '../start-over.ts'
 
 /**
  * Checks the credential in the store, not in the caches. Called under a lock: a session that has just ended, or a token
@@ -23,6 +25,8 @@ export async function requireLiving(ctx: Context): Promise<void> {
   const age = (token?.generation ?? 0) - credential.generation
   const isSame = age === 0 || (age === 1 && (token?.previousUntil ?? 0) > ctx.now())
   if (token?.revokedAt !== null || !isSame) throw new Failure('unauthenticated')
+  // The token was transferred meanwhile, and acts with the rights of its new owner.
+  if (ownerOf(token) !== userId) throw new StartOver()
 }
 
 export function hasExpired({ actor: { credential }, now }: Context): boolean {

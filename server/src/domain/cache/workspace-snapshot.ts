@@ -1,6 +1,6 @@
 /**
- * The snapshot of a workspace (`WorkspaceSnapshot`) that access is decided from: members, teams, projects, environments, and the
- * tokens in use. It is cached in memory, dropped at every commit that changes it, and reloaded by the next request.
+ * The snapshot of a workspace (`WorkspaceSnapshot`) that access is decided from: members, service accounts, teams,
+ * projects, environments, and the tokens in use. It is cached in memory, dropped at every commit that changes it, and reloaded by the next request.
  */
 import type { Log } from '../../log.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
@@ -8,13 +8,11 @@ import type { KeyMemory } from '../../store/secret/value.ts'
 import type { Store } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import type { EnvironmentRow } from '../../store/workspace/environment.ts'
-import type { Member } from '../../store/workspace/member.ts'
 import type { WorkspaceRow } from '../../store/workspace/workspace.ts'
-import { type Rights, toRights } from '../grant.ts'
+import { type Principal, principalOf, servicePrincipal } from '../principal.ts'
 import { iso } from '../time.ts'
 import { createLoadingCache, type LoadingCache } from './loading-cache.ts'
 
-type SnapshotMember = { readonly member: Member; readonly rights: Rights }
 export type SnapshotEnvironment = {
   readonly id: string
   readonly name: string
@@ -41,7 +39,8 @@ export type SnapshotTeam = {
 
 export type WorkspaceSnapshot = {
   readonly workspace: WorkspaceRow
-  readonly membersByUser: ReadonlyMap<string, SnapshotMember>
+  /** By the id of the user or of the service account. */
+  readonly principals: ReadonlyMap<string, Principal>
   readonly teams: ReadonlyMap<string, SnapshotTeam>
   readonly projects: ReadonlyMap<string, SnapshotProject>
   readonly projectsBySlug: ReadonlyMap<string, SnapshotProject>
@@ -71,13 +70,17 @@ export const toSnapshotEnvironment = (row: EnvironmentRow): SnapshotEnvironment 
 async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promise<WorkspaceSnapshot | undefined> {
   const workspace = await store.workspaces.find(workspaceId)
   if (!workspace) return undefined
-  const [{ members, tampered }, teamRows, projectRows, environmentRows] = await Promise.all([
+  const [{ members, tampered }, services, teamRows, projectRows, environmentRows] = await Promise.all([
     store.members.list(workspaceId),
+    store.serviceAccounts.list(workspaceId),
     store.teams.list(workspaceId),
     store.projects.list(workspaceId),
     store.environments.list(workspaceId),
   ])
   if (tampered > 0) log.error('membership rows failed their integrity check', { workspaceId, count: tampered })
+  if (services.tampered > 0) {
+    log.error('service account rows failed their integrity check', { workspaceId, count: services.tampered })
+  }
 
   const environments = environmentRows.map(toSnapshotEnvironment)
   const environmentsByProject = Map.groupBy(environments, (environment) => environment.projectId)
@@ -96,7 +99,10 @@ async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promis
   }))
   return {
     workspace,
-    membersByUser: new Map(members.map((member) => [member.userId, { member, rights: toRights(member.grants) }])),
+    principals: new Map([
+      ...members.map((member) => [member.userId, principalOf(member)] as const),
+      ...services.accounts.map((account) => [account.id, servicePrincipal(account)] as const),
+    ]),
     teams: new Map(teams.map((team) => [team.id, team])),
     projects: new Map(projects.map((project) => [project.id, project])),
     projectsBySlug: new Map(projects.map((project) => [project.slug, project])),

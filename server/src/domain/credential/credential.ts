@@ -12,6 +12,7 @@ import { Failure } from '../../failure.ts'
 import type { Session } from '../../store/account/session.ts'
 import type { Keys } from '../../store/key/key.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
+import { ownerOf } from '../../store/owner.ts'
 import type { Store } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import type { Actor } from '../actor.ts'
@@ -44,8 +45,8 @@ type Located = {
   /** The root keys that the hashes were computed with. */
   readonly keyring: Keyring
 }
-/** A token, and whether the address of its creator is confirmed. */
-type OwnedToken = { readonly token: TokenRecord; readonly emailVerified: boolean }
+/** A token, and whether the address of its owner is confirmed; a service account has none. */
+type OwnedToken = { readonly token: TokenRecord; readonly emailVerified: boolean | undefined }
 type SessionUser = { readonly id: string; readonly email: string; readonly emailVerified: boolean }
 type LiveSession = { readonly session: Session; readonly user: SessionUser; seenAt: number }
 type Parts = {
@@ -64,7 +65,7 @@ export function createCredentials(parts: Parts): Credentials {
   const located = new Map<string, Located>()
   const sessions = new Map<string, LiveSession>()
   const claims = new Map<string, JwtClaims>()
-  /** Whether the address of a token's creator is confirmed, by user id. */
+  /** Whether the address of a token's owner is confirmed, by user id. */
   const verified = createLoadingCache(maxRemembered, store.accounts.isVerified)
 
   async function authenticate(value: string, ip: string): Promise<Actor> {
@@ -92,7 +93,8 @@ export function createCredentials(parts: Parts): Credentials {
   function peekToken(workspaceId: string, id: string): OwnedToken | undefined {
     const snapshot = snapshots.peek(workspaceId)
     const token = snapshot?.tokens.peek(id)
-    if (!snapshot || !token || !snapshot.membersByUser.has(token.createdBy)) return undefined
+    if (!snapshot || !token || !snapshot.principals.has(ownerOf(token))) return undefined
+    if (token.serviceAccountId !== null) return { token, emailVerified: undefined }
     const emailVerified = verified.peek(token.createdBy)
     return emailVerified === undefined ? undefined : { token, emailVerified }
   }
@@ -180,8 +182,9 @@ export function createCredentials(parts: Parts): Credentials {
   async function requireToken(workspaceId: string, id: string): Promise<OwnedToken> {
     const snapshot = snapshots.peek(workspaceId) ?? (await snapshots.get(workspaceId))
     const token = snapshot && (snapshot.tokens.peek(id) ?? (await snapshot.tokens.get(id)))
-    // A token is valid only while its creator is a member.
-    if (!snapshot || !token || !snapshot.membersByUser.has(token.createdBy)) throw new Failure('unauthenticated')
+    // A token is valid only while its owner belongs to the workspace.
+    if (!snapshot || !token || !snapshot.principals.has(ownerOf(token))) throw new Failure('unauthenticated')
+    if (token.serviceAccountId !== null) return { token, emailVerified: undefined }
     const emailVerified = verified.peek(token.createdBy) ?? (await verified.get(token.createdBy))
     return { token, emailVerified: emailVerified ?? false }
   }
@@ -199,7 +202,7 @@ export function createCredentials(parts: Parts): Credentials {
     const endOfGrace = value.generation === token.generation ? null : token.previousUntil
     const expiresAt = earlier(token.expiresAt, earlier(ownEnd, endOfGrace))
     const credential = { ...value, token, expiresAt }
-    return { type: 'token', id: token.id, name: token.name, userId: token.createdBy, emailVerified, credential }
+    return { type: 'token', id: token.id, name: token.name, userId: ownerOf(token), emailVerified, credential }
   }
 
   async function authenticateSession(value: string): Promise<Actor> {

@@ -170,6 +170,7 @@ async function issueToken(ctx: Context, access: Access, plan: TokenPlan): Promis
     id: newId(),
     workspaceId,
     createdBy: ctx.actor.userId,
+    serviceAccountId: null,
     prefix: value.slice(0, visiblePrefixLength),
     hash: hashBearer(root, value),
     hashRootId: root.id,

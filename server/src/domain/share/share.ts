@@ -15,6 +15,7 @@ import { newId } from '../../crypto/id.ts'
 import { hashPassword } from '../../crypto/password.ts'
 import { createShareToken } from '../../crypto/token.ts'
 import { Failure, invalid } from '../../failure.ts'
+import { ownerOf } from '../../store/owner.ts'
 import type { ShareContent, ShareLock, ShareRecord } from '../../store/share/share.ts'
 import { inRole, type ProjectAccess, reachesEnvironments, reauthorise, requireProject } from '../access/access.ts'
 import { record } from '../audit/record.ts'
@@ -53,7 +54,7 @@ export async function createShare(ctx: Context, path: ProjectPath, body: NewShar
     id: newId(),
     workspaceId,
     projectId: project.id,
-    createdBy: ctx.actor.userId,
+    ...makerOf(ctx),
     label: body.label ?? '',
     environmentIds: copied?.environmentIds ?? [],
     hasPassword: lock.passwordHash !== null || lock.passProofHash !== null,
@@ -87,6 +88,13 @@ export async function createShare(ctx: Context, path: ProjectPath, body: NewShar
   })
   const url = `${ctx.config.publicUrl}/share/${token}`
   return { id: share.id, token, url, expiresAt: iso(share.expiresAt), maxViews: share.maxViews }
+}
+
+/** The share of a service account ends with the account, not with the person who created the token. */
+function makerOf({ actor }: Context): Pick<ShareRecord, 'createdBy' | 'serviceAccountId'> {
+  if (!('token' in actor.credential)) return { createdBy: actor.userId, serviceAccountId: null }
+  const { createdBy, serviceAccountId } = actor.credential.token
+  return { createdBy, serviceAccountId }
 }
 
 /** Copying secrets into a share is a read, and is recorded as one. */
@@ -200,7 +208,7 @@ const managesShares = (access: ProjectAccess) => reachesProject(inRole(access, '
 /** Others see their own shares, if the credential reaches the environments that these were made from. */
 function isVisible(ctx: Context, access: ProjectAccess, share: ShareRecord): boolean {
   if (managesShares(access)) return true
-  return share.createdBy === ctx.actor.userId && reachesEnvironments(inRole(access, 'developer'), share.environmentIds)
+  return ownerOf(share) === ctx.actor.userId && reachesEnvironments(inRole(access, 'developer'), share.environmentIds)
 }
 
 function toShare(ctx: Context, share: ShareRecord): Share {
@@ -216,7 +224,7 @@ function toShare(ctx: Context, share: ShareRecord): Share {
     failures,
     maxFailures,
     hasPassword,
-    createdById: share.createdBy,
+    createdById: ownerOf(share),
     createdAt: iso(share.createdAt),
     expiresAt: iso(share.expiresAt),
     lastViewedAt: maybeIso(share.lastViewedAt),

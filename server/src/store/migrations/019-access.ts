@@ -22,8 +22,10 @@ export const access = {
     `create index service_account_mac_root on service_account (mac_root_id)`,
     `alter table token add column service_account_id text references service_account (id) on delete cascade`,
     `create index token_service_account on token (service_account_id) where service_account_id is not null`,
+    `create index token_owner on token (workspace_id, (coalesce(service_account_id, created_by)))`,
     `alter table share add column service_account_id text references service_account (id) on delete cascade`,
     `create index share_service_account on share (service_account_id) where service_account_id is not null`,
+    `create index share_owner on share (workspace_id, (coalesce(service_account_id, created_by)))`,
     `create table workspace_policy (
        workspace_id text primary key references workspace (id) on delete cascade,
        document text not null,

@@ -8,6 +8,7 @@ import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { hashBearer } from '../../crypto/token.ts'
 import { anyOf, type Db, fragment, skipLocked, sql } from '../engine/sql.ts'
 import { type Keys, requireWorkspaceKey } from '../key/key.ts'
+import { ownerField } from '../owner.ts'
 import { verifiedRows } from '../signed-row.ts'
 
 export type ShareContent = Omit<OpenedShare, 'viewsLeft'>
@@ -17,6 +18,8 @@ export type ShareRecord = {
   readonly workspaceId: string
   readonly projectId: string
   readonly createdBy: string
+  /** Null for the share of a person, its creator. */
+  readonly serviceAccountId: string | null
   readonly kind: 'server' | 'e2e'
   readonly label: string
   /** Environments that the values came from, also through references; empty for a text or an envelope. */
@@ -49,10 +52,12 @@ type LockedRow = ShareRow & ShareLock & RowMac & { readonly tokenHash: string }
 type MacRow = Omit<LockedRow, 'views' | 'failures' | 'state' | keyof RowMac>
 
 const columns = fragment(`
-  id, workspace_id as "workspaceId", project_id as "projectId", created_by as "createdBy", kind, label,
-  environment_ids as "environmentIds", has_password as "hasPassword", size_bytes as "sizeBytes",
+  id, workspace_id as "workspaceId", project_id as "projectId", created_by as "createdBy",
+  service_account_id as "serviceAccountId", kind, label, environment_ids as "environmentIds", has_password as "hasPassword", size_bytes as "sizeBytes",
   max_views as "maxViews", views, max_failures as "maxFailures", failures, state, created_at as "createdAt",
   expires_at as "expiresAt", last_viewed_at as "lastViewedAt", ended_at as "endedAt"`)
+/** An index holds this expression. */
+const owner = fragment(`coalesce(service_account_id, created_by)`)
 const lockColumns = fragment(`
   token_hash as "tokenHash", password_hash as "passwordHash", link_proof_hash as "linkProofHash",
   pass_proof_hash as "passProofHash", mac, mac_root_id as "macRootId"`)
@@ -80,6 +85,7 @@ const macFields = (row: MacRow): MacField[] => [
   row.passwordHash,
   row.linkProofHash,
   row.passProofHash,
+  ...ownerField(row),
 ]
 
 /** Checked if no share was found. A MAC of zeros is never valid. */
@@ -88,6 +94,7 @@ const nobodys: Omit<LockedRow, 'macRootId'> = {
   workspaceId: '00000000-0000-0000-0000-000000000000',
   projectId: '00000000-0000-0000-0000-000000000000',
   createdBy: '00000000-0000-0000-0000-000000000000',
+  serviceAccountId: null,
   kind: 'e2e',
   label: '',
   environmentIds: '[]',
@@ -122,12 +129,12 @@ export function shareStore(db: Db, keys: Keys) {
       const { version, key } = await requireWorkspaceKey(db, keys, share.workspaceId)
       const sealed = seal(key, version, contentPlace(share), Buffer.from(JSON.stringify(content)))
       await db.run(sql`
-        insert into share (id, workspace_id, project_id, created_by, kind, label, environment_ids, has_password,
-          size_bytes, max_views, views, max_failures, failures, state, created_at, expires_at, token_hash,
+        insert into share (id, workspace_id, project_id, created_by, service_account_id, kind, label, environment_ids,
+          has_password, size_bytes, max_views, views, max_failures, failures, state, created_at, expires_at, token_hash,
           token_root_id, password_hash, link_proof_hash, pass_proof_hash, workspace_key_version, sealed, mac,
           mac_root_id)
-        values (${row.id}, ${row.workspaceId}, ${row.projectId}, ${row.createdBy}, ${row.kind}, ${row.label},
-          ${environmentIds}, ${row.hasPassword}, ${row.sizeBytes}, ${row.maxViews}, 0, ${row.maxFailures}, 0, 'active',
+        values (${row.id}, ${row.workspaceId}, ${row.projectId}, ${row.createdBy}, ${row.serviceAccountId},
+          ${row.kind}, ${row.label}, ${environmentIds}, ${row.hasPassword}, ${row.sizeBytes}, ${row.maxViews}, 0, ${row.maxFailures}, 0, 'active',
           ${row.createdAt}, ${row.expiresAt}, ${tokenHash}, ${root.id}, ${row.passwordHash}, ${row.linkProofHash},
           ${row.passProofHash}, ${version}, ${sealed}, ${mac}, ${macRootId})`)
     },
@@ -196,12 +203,20 @@ export function shareStore(db: Db, keys: Keys) {
         where id = ${share.id} and workspace_id = ${share.workspaceId} and state <> 'active'`)
     },
 
-    /** Revokes all shares of one person in a workspace; returns how many had not been erased yet. */
-    async revokeOf(createdBy: string, workspaceId: string, nowMs: number): Promise<number> {
+    /** Number of shares of a person or a service account that have not been erased yet. */
+    async countOf(ownerId: string, workspaceId: string): Promise<number> {
+      const row = await db.one<{ count: number }>(sql`
+        select count(*) as count from share
+        where workspace_id = ${workspaceId} and ${owner} = ${ownerId} and sealed is not null`)
+      return row?.count ?? 0
+    },
+
+    /** Revokes all shares of a person or a service account in a workspace; returns how many had not been erased yet. */
+    async revokeOf(ownerId: string, workspaceId: string, nowMs: number): Promise<number> {
       return db.run(sql`
         update share set state = case when state = 'active' then 'revoked' else state end,
           ended_at = coalesce(ended_at, ${nowMs}), ${erased}
-        where workspace_id = ${workspaceId} and created_by = ${createdBy} and sealed is not null`)
+        where workspace_id = ${workspaceId} and ${owner} = ${ownerId} and sealed is not null`)
     },
 
     /** Revokes all shares with values of an environment, in any project. */
@@ -255,12 +270,12 @@ export function shareStore(db: Db, keys: Keys) {
       return row && toRecord(row)
     },
 
-    /** Newest first; `createdBy` limits the list to one person's shares. */
-    async list(projectId: string, workspaceId: string, createdBy: string | null): Promise<ShareRecord[]> {
+    /** Newest first; `ownerId` limits the list to the shares of one person or service account. */
+    async list(projectId: string, workspaceId: string, ownerId: string | null): Promise<ShareRecord[]> {
       const found = await db.all<ShareRow>(sql`
         select ${columns} from share
         where project_id = ${projectId} and workspace_id = ${workspaceId}
-          and (cast(${createdBy} as text) is null or created_by = ${createdBy})
+          and (cast(${ownerId} as text) is null or ${owner} = ${ownerId})
         order by id desc`)
       return found.map(toRecord)
     },

@@ -107,13 +107,6 @@ export function syncStore(db: Db, keys: Keys) {
     })
   }
 
-  async function listSources(syncId: string): Promise<string[]> {
-    const rows = await db.all<{ id: string }>(
-      sql`select environment_id as id from sync_source where sync_id = ${syncId}`,
-    )
-    return rows.map(({ id }) => id)
-  }
-
   return {
     open: openContent,
 
@@ -140,6 +133,14 @@ export function syncStore(db: Db, keys: Keys) {
     async list(projectId: string, workspaceId: string): Promise<SealedSync[]> {
       return db.all<SealedSync>(sql`
         select ${columns} from sync where project_id = ${projectId} and workspace_id = ${workspaceId} order by id`)
+    },
+
+    /** The syncs that push with the rights of a person or a service account, without unfinished ones. */
+    async listLiveOf(ownerId: string, workspaceId: string): Promise<SealedSync[]> {
+      return db.all<SealedSync>(sql`
+        select ${columns} from sync
+        where workspace_id = ${workspaceId} and created_by = ${ownerId} and state not in ('draft', 'removing')
+        order by id`)
     },
 
     /**
@@ -263,20 +264,6 @@ export function syncStore(db: Db, keys: Keys) {
             else cast(${end.dueAt} as bigint) end
         where id = ${sync.id} and fence = ${sync.fence}`)
       return changed === 1
-    },
-
-    listSources,
-
-    async setSources(syncId: string, environmentIds: readonly string[]): Promise<void> {
-      const known = new Set(await listSources(syncId))
-      const wanted = new Set(environmentIds)
-      for (const id of known.difference(wanted)) {
-        await db.run(sql`delete from sync_source where sync_id = ${syncId} and environment_id = ${id}`)
-      }
-      await db.runMany(
-        [...wanted.difference(known)],
-        (id) => sql`insert into sync_source (sync_id, environment_id) values (${syncId}, ${id})`,
-      )
     },
 
     /** Removes setups that nobody finished, with everything entered in them. */

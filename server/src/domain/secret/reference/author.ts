@@ -4,7 +4,7 @@
  * could write `${production.KEY}` and use that person's rights. Copying a value (restore, promote) adds the copier as
  * an author.
  *
- * Authors are stored as `user:<id>`, `token:<id>:<user>` and `oidc:<id>`, separated by spaces, and are part of the
+ * Authors are stored as `user:<id>`, `token:<id>:<owner>` and `oidc:<id>`, separated by spaces, and are part of the
  * value's AAD. The suffix `!` marks an author who could not reach every referenced value when writing; `~` marks one
  * who could, but who did not reach the whole workspace.
  */
@@ -69,8 +69,8 @@ export function createAuthorRights(ctx: Context, access: Access): AuthorRights {
     const fresh = new Set([...new Set(authors)].flatMap((all) => all.split(separator)))
     for (const author of fresh) if (author === '' || known.has(author)) fresh.delete(author)
     const described = [...fresh].map((author) => {
-      const [type = '', id = '', userId = ''] = nameIn(author).split(':')
-      return { author, type, id, userId }
+      const [type = '', id = '', ownerId = ''] = nameIn(author).split(':')
+      return { author, type, id, ownerId }
     })
     const idsOf = (wanted: string) => described.flatMap(({ type, id }) => (type === wanted ? [id] : []))
     const grants = [
@@ -78,8 +78,8 @@ export function createAuthorRights(ctx: Context, access: Access): AuthorRights {
       ...(await ctx.store.oidc.listByIds(idsOf('oidc'), workspaceId)),
     ]
     const scopes = new Map(grants.map(({ id, scope }) => [id, toScopeSet(scope)]))
-    for (const { author, type, id, userId } of described) {
-      const member = snapshot.membersByUser.get(type === 'token' ? userId : id)?.rights.member
+    for (const { author, type, id, ownerId } of described) {
+      const member = snapshot.principals.get(type === 'token' ? ownerId : id)?.rights.member
       const scope = scopes.get(id)
       // Deleting an author or a token must not extend its reach: what was unreachable when writing stays unreachable.
       const reachNow = (left: Reach): Reach => {

@@ -184,10 +184,10 @@ async function readWhole(
     // The source is too large to read: a retry would not help.
     throw isFailure(error, 'invalid') ? new Blocked('source', error.message) : error
   })
-  const known = new Set(await ctx.store.syncs.listSources(sync.id))
+  const known = new Set(await ctx.store.syncSources.list(sync.id))
   const wanted = new Set(source.environmentIds)
   if (known.symmetricDifference(wanted).size > 0) {
-    await lease.write((store) => store.syncs.setSources(sync.id, source.environmentIds))
+    await lease.write((store) => store.syncSources.set(sync.id, source.environmentIds))
     if (!wanted.isSubsetOf(known)) return readWhole(ctx, sync, lease, access, mapping)
   }
   if (source.refusal) throw new Blocked('source', source.refusal.kept)

@@ -204,7 +204,7 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
     await ctx.store.syncs.save(next, { live, draft: null })
     if (isElsewhere) await ctx.store.syncLedger.clear(sync.id)
     else await noteUpdates(ctx, { syncId: sync.id, macKey: macKeyOf(macKey) }, inspection)
-    await ctx.store.syncs.setSources(sync.id, source.environmentIds)
+    await ctx.store.syncSources.set(sync.id, source.environmentIds)
     await record(ctx, {
       chain: workspaceId,
       action: 'UPDATE',

@@ -42,6 +42,7 @@ async function addTokens(createdBy: string, count: number, endedAt: number | nul
         id,
         workspaceId,
         createdBy,
+        serviceAccountId: null,
         name: 'old',
         type: 'static',
         prefix: 'cof_live_abcd',
