@@ -9,6 +9,7 @@ import type { WriteResults } from '@coffer/contract/secret'
 import type { Team } from '@coffer/contract/team'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
+import { runHere } from '../../../test/command.ts'
 import { requirePrograms } from '../../../test/debian-package.ts'
 import {
   addUser,
@@ -22,8 +23,9 @@ import {
 } from '../../../test/harness.ts'
 import { type Claims, loopbackAllowed, startIssuer } from '../../../test/issuer.ts'
 import { serve } from '../../../test/process.ts'
-import { runProgram, startNode } from '../../../test/program.ts'
+import { startNode } from '../../../test/program.ts'
 import { pushDue } from '../../../test/sync.ts'
+import { isDeep } from '../../../test/tier.ts'
 import { fakeGitLab } from '../../../test/vendor/fake/gitlab-ci.ts'
 import { startFake } from '../../../test/vendor/fake.ts'
 
@@ -310,7 +312,10 @@ test('backup and restore as described in docs/operation.md bring back the data, 
   const variables = { BACKUP: join(folder, 'backup'), KEY: join(folder, 'kept.key') }
   const teams = '/v1/workspace/main/team'
   const copy = /`(cp [^`]+)`/.exec(page)?.[1] ?? ''
-  for (const [way, script] of Object.entries({ backup, copy: `umask 077; mkdir "$BACKUP"; ${copy}` })) {
+  for (const [way, script] of Object.entries({
+    backup,
+    ...(isDeep && { copy: `umask 077; mkdir "$BACKUP"; ${copy}` }),
+  })) {
     await rm(dataDir, { recursive: true, force: true })
     let running = await serve(settings)
     const body = { email: 'owner@example.com', name: 'Owner', password }
@@ -331,7 +336,7 @@ test('backup and restore as described in docs/operation.md bring back the data, 
     expect(await readdir(dataDir)).toContain('coffer.db-wal')
     await rm(join(dataDir, 'master.key'))
     expect(await runShell(restore, folder, variables), way).toMatchObject({ code: 0, output: '' })
-    const { code, out } = await runProgram(['doctor'], settings)
+    const { code, out } = await runHere(['doctor'], settings)
     expect(code, out).toBe(0)
     running = await serve(settings)
     const names = (await running.call<Team[]>('GET', teams, { token })).body.map(({ name }) => name)

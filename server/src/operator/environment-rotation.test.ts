@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { createDatabase, type Database, password } from '../../../test/harness.ts'
 import { type Serving, serve } from '../../../test/process.ts'
 import { type Ended, runProgram, startProgram, until } from '../../../test/program.ts'
+import { times } from '../../../test/tier.ts'
 import { openServices } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { keyVersionOf } from '../crypto/envelope.ts'
@@ -156,11 +157,11 @@ test('a rotation that is killed repeatedly under load is completed by the next, 
   timeout: 180_000,
 }, async () => {
   // A full load would starve the rotation.
-  const running = startLoad(6, [], 20)
+  const running = startLoad(6, [], times(100, 20))
   load = running
   const [before = 0] = await keysOf()
-  // Before any re-encryption, twice during it, and in the pause before the old key is removed.
-  for (const moment of ['new key', 'sealing', 'sealing', 'pause']) {
+  // Before any re-encryption, during it, and in the pause before the old key is removed.
+  for (const moment of ['new key', ...Array.from({ length: times(1, 2) }, () => 'sealing'), 'pause']) {
     const rotation = startProgram(command, database.settings)
     if (moment === 'new key')
       await until(async () => (await keysOf()).length > 1 || undefined, 30_000, 'a new key exists')

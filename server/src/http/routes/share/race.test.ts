@@ -19,15 +19,16 @@ import { type Serving, serve } from '../../../../../test/process.ts'
 import { until } from '../../../../../test/program.ts'
 import { openRaw, type RawDatabase } from '../../../../../test/raw-database.ts'
 import { createShareProject, expectGone, newClaim, readers, type ShareProject } from '../../../../../test/share.ts'
+import { times } from '../../../../../test/tier.ts'
 
 const readersAtOnce = 64
-const rounds = 50
+const rounds = times(6, 50)
 const patienceMs = 300_000
 
 const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, at) => make(at)))
 
-describe('64 concurrent readers, 50 times', () => {
+describe(`64 concurrent readers, ${rounds} times`, () => {
   let database: Database
   /** Two nodes on PostgreSQL, one on SQLite. */
   let nodes: TestService[]
@@ -74,7 +75,7 @@ describe('64 concurrent readers, 50 times', () => {
   )
 
   test('an environment deleted while it is shared leaves no active share', async () => {
-    for (let round = 0; round < 5; round++) {
+    for (let round = 0; round < times(2, 5); round++) {
       const { id } = await project.must<{ id: string }>('POST', '/environment', { name: 'short-lived' })
       const body = { environments: [id], mode: 'upsert', secrets: [{ key: 'SHORT_LIVED', value: 'x' }] }
       const { results } = await project.must<{ results: { id: string }[] }>('POST', '/secret', body)
@@ -92,7 +93,7 @@ describe('64 concurrent readers, 50 times', () => {
   })
 
   test('a share revoked during reads cannot be read afterwards', async () => {
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < times(4, 10); round++) {
       const { id, token } = await project.make({ content: 'x', maxViews: 100 })
       const [statuses] = await Promise.all([many(32, (at) => read(token, {}, at)), project.revoke(id)])
       expect(statuses.every((status) => status === 200 || status === 404)).toBe(true)
@@ -179,7 +180,7 @@ describe('a process that is killed', () => {
   test(
     'at any moment allows no extra view, and a reader with the claim always reads',
     async () => {
-      for (let round = 0; round < 3; round++) {
+      for (let round = 0; round < times(2, 3); round++) {
         const shares = await many(6, async () => ({ ...(await make(2)), claims: [newClaim(), newClaim()] }))
         const requests: ReturnType<typeof sendOff>[] = []
         // At the kill, the first requests are done, the last are only sent, and the others are anywhere between.

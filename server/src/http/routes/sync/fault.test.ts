@@ -27,13 +27,13 @@ import type { Outbound } from '../../../outbound.ts'
 
 /** All providers on SQLite, where a commit is cheap; the database engine makes no difference to a vendor. */
 const cases = engine === 'sqlite' ? everyProvider : everyProvider.filter(({ slug }) => /heroku|gitlab|vault/.test(slug))
-const changesAtOnce = 100
-/** The second hundred is written while the first is only partly pushed. */
+const changesAtOnce = times(16, 100)
+/** The second half is written while the first is only partly pushed. */
 const changesPerRound = 2 * changesAtOnce
 const rounds = engine === 'sqlite' ? times(3, 10) : 3
 const faultRate = 0.55
-const { most, inWords } = isDeep ? { most: 1_000, inWords: 'a thousand' } : { most: 200, inWords: '200' }
-const keys = Array.from({ length: 110 }, (_, index) => `KEY_${index}`)
+const { most, inWords } = isDeep ? { most: 1_000, inWords: 'a thousand' } : { most: 60, inWords: '60' }
+const keys = Array.from({ length: times(24, 110) }, (_, index) => `KEY_${index}`)
 
 const refused = 'REFUSED'
 /** Vendors quote this value when they refuse it. */
