@@ -3,8 +3,8 @@ import type { NewGrant, NewScope, Role, Scope } from '@coffer/contract/field'
 import { invalid } from '../../failure.ts'
 import type { Grants } from '../../store/workspace/grant.ts'
 import type { WriteContext } from '../context.ts'
-import { normaliseScope, reachesAll, reachesEnvironment, reachesProject, reachesTeam } from '../scope.ts'
-import type { Access } from './access.ts'
+import { normaliseScope, reachesAll, reachesEnvironment, reachesProject, reachesTeam, toScopeSet } from '../scope.ts'
+import { type Access, inRole, seesTeam } from './access.ts'
 
 const scopeKinds = ['teams', 'projects', 'environments'] as const
 type ScopeKind = (typeof scopeKinds)[number]
@@ -31,6 +31,12 @@ function findUnreached(access: Access, scope: Scope): { kind: ScopeKind; id: str
 
 export function isScopeWithin(access: Access, scope: Scope): boolean {
   return reachesAll(access.reach) || (!scope.all && findUnreached(access, scope) === undefined)
+}
+
+/** True if the caller has the role somewhere in the scope. */
+export function hasRoleIn(access: Access, role: Role, scope: Scope): boolean {
+  const reach = [...inRole(access, role).reach, toScopeSet(scope)]
+  return reachesAll(reach) || [...access.snapshot.teams.values()].some((team) => seesTeam(reach, team))
 }
 
 /** The scope without the ids that the caller cannot reach. */

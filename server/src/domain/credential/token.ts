@@ -14,7 +14,7 @@ import { createBearer, hashBearer, tokenPrefix, withTokenWord } from '../../cryp
 import { Failure, invalid } from '../../failure.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import { type Access, mayManageAll, reauthorise, requireWorkspace } from '../access/access.ts'
-import { isScopeWithin, reachedScope, requireScopeWithin } from '../access/scope-grant.ts'
+import { hasRoleIn, isScopeWithin, reachedScope, requireScopeWithin } from '../access/scope-grant.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { decodeIdCursor, encodeCursor } from '../cursor.ts'
@@ -68,15 +68,23 @@ function seesToken(ctx: Context, access: Access, token: TokenRecord): boolean {
 
 export async function createToken(ctx: Context, path: WorkspacePath, body: NewToken): Promise<IssuedToken> {
   const access = await requireWorkspace(ctx, path, 'token:create')
-  if (body.permission === 'read-write' && !holdsRole(access.rights, 'developer')) {
+  const needsDeveloper = body.permission === 'read-write'
+  if (needsDeveloper && !holdsRole(access.rights, 'developer')) {
     throw new Failure('forbidden', 'A read-write token needs the role developer: a member can create only read tokens.')
+  }
+  const scope = requireScopeWithin(access, body.scope)
+  if (needsDeveloper && !hasRoleIn(access, 'developer', scope)) {
+    throw new Failure(
+      'forbidden',
+      'You can only read in this scope: a read-write token needs the role developer there.',
+    )
   }
   const lifetimeMs = lifetimesMs[body.expiresIn]
   return issueToken(ctx, access, {
     name: body.name,
     type: 'static',
     permission: body.permission,
-    scope: requireScopeWithin(access, body.scope),
+    scope,
     allowedIps: checkAddresses(body.allowedIps ?? []),
     expiresAt: lifetimeMs === null ? null : ctx.now() + lifetimeMs,
   })
