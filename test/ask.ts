@@ -10,8 +10,10 @@ export type Ask = {
   readonly body?: Readonly<Record<string, unknown>>
   /** The team, project or environment in the path. */
   readonly on?: string
-  /** The object named in the body. */
-  readonly into?: string
+  /** What the body or query names, and where the role is needed too. */
+  readonly into?: string | readonly string[]
+  /** An environment that the request only reads from. */
+  readonly from?: string
   readonly token?: keyof TokenIds | 'absent'
   /** Concerns the owner's share. */
   readonly isAboutShare?: true

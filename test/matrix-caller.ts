@@ -19,14 +19,65 @@ export const heirsOwn = 'only the heir may see this'
 /** Everybody who asks has one in the same place, with the name of the environment after it. */
 export const ownValue = 'one’s own in'
 
-export type Person = { readonly name: string; readonly role: Role | 'owner'; readonly scope: ScopeName }
+type NamedGrant<Holder = Role> = readonly [role: Holder, scope: ScopeName]
+
+export type Person = {
+  readonly name: string
+  readonly grants: readonly NamedGrant<Role | 'owner'>[]
+  readonly tokenScopes: readonly ScopeName[]
+}
+
+/** Several grants: disjoint, overlapping, one within another, and all the parts of something larger. */
+const combinations: readonly (readonly NamedGrant[])[] = [
+  [
+    ['developer', 'right environment'],
+    ['member', 'sibling environment'],
+  ],
+  [
+    ['member', 'right environment'],
+    ['developer', 'sibling environment'],
+  ],
+  [
+    ['member', 'all'],
+    ['admin', 'right project'],
+  ],
+  [
+    ['developer', 'right team'],
+    ['admin', 'sibling environment'],
+  ],
+  [
+    ['developer', 'right project'],
+    ['admin', 'right environment'],
+    ['member', 'all'],
+  ],
+  [
+    ['admin', 'wrong team'],
+    ['member', 'right environment'],
+  ],
+  [
+    ['admin', 'every environment'],
+    ['developer', 'wrong project'],
+  ],
+  [
+    ['developer', 'wrong environment'],
+    ['admin', 'all'],
+  ],
+]
 
 export const people: readonly Person[] = [
-  { name: 'the owner', role: 'owner', scope: 'all' },
+  { name: 'the owner', grants: [['owner', 'all']], tokenScopes: scopeNames },
   ...(['admin', 'developer', 'member'] as const).flatMap((role) =>
-    scopeNames.map((scope) => ({ name: `${role} with scope ${scope}`, role, scope })),
+    scopeNames.map((scope): Person => {
+      const tokenScopes = scope === 'all' ? scopeNames : (['all', scope] as const)
+      return { name: `${role} with scope ${scope}`, grants: [[role, scope]], tokenScopes }
+    }),
   ),
+  ...combinations.map((grants): Person => {
+    const name = grants.map(([role, scope]) => `${role} of ${scope}`).join(' and ')
+    return { name, grants, tokenScopes: ['all', 'right project', 'right environment'] }
+  }),
 ]
+
 export async function writeOwn(
   { service, world }: Stage,
   { session }: TestUser,
@@ -54,7 +105,9 @@ export async function createCallers(
   adminsId: string,
 ): Promise<Caller[]> {
   const { service, world } = stage
-  const isOwner = person.role === 'owner'
+  const grants = person.grants.map(([role, scope]) => ({ role, scope: scopeOf(world, scope) }))
+  const isOwner = grants.some(({ role }) => role === 'owner')
+  const isForAll = person.tokenScopes === scopeNames
   const { workspaceId } = world
   const email = `${person.name.replaceAll(' ', '-')}@example.com`
   // Made as an admin of everything, and narrowed afterwards: rights are those of now, not those of a token's making.
@@ -62,26 +115,23 @@ export async function createCallers(
   if (!isOwner) await writeOwn(stage, user)
   const own = isOwner ? ownersId : (await makeToken(stage, user)).id
   const others = isOwner ? adminsId : ownersId
-  const memberScope = scopeOf(world, person.scope)
-  const base = { isAlive: true, role: person.role } as const
+  const base = { isAlive: true, grants } as const
   const session: Caller = {
     ...base,
     name: 'session',
     options: { token: user.session },
     kind: 'session',
     permission: 'read-write',
-    scopes: [memberScope],
     tokens: { own, others },
   }
   const headers = { ...cookie(user.session), 'sec-fetch-site': 'same-origin' }
   const result: Caller[] = [session]
   if (isOwner) result.push({ ...session, name: 'session by cookie', options: { headers } })
-  const tokenScopes = person.scope === 'all' ? scopeNames : (['all', person.scope] as const)
-  for (const scopeName of tokenScopes) {
+  for (const scopeName of person.tokenScopes) {
     for (const permission of ['read', 'read-write'] as const) {
-      const scope = scopeOf(world, scopeName)
-      const token = await makeToken(stage, user, permission, scope)
-      const rest = { ...base, permission, scopes: [memberScope, scope], tokens: { itself: token.id, own, others } }
+      const limit = scopeOf(world, scopeName)
+      const token = await makeToken(stage, user, permission, limit)
+      const rest = { ...base, permission, limit, tokens: { itself: token.id, own, others } }
       const name = `${permission} token for ${scopeName}`
       const jwt = await exchange(service, token.token)
       result.push({ ...rest, name, kind: 'token', options: { token: token.token } })
@@ -89,7 +139,7 @@ export async function createCallers(
     }
   }
   // The owner's is like an admin's, and the owner asks most as it is.
-  if (person.scope === 'all' && !isOwner) {
+  if (isForAll && !isOwner) {
     const token = await signInDevice(stage, user)
     result.push({ ...session, name: 'command-line session', isCli: true, options: { token } })
   }
@@ -97,19 +147,24 @@ export async function createCallers(
     token: user.session,
     body: { environmentId: world.environments.right },
   })
-  const cliScopes = [memberScope, scopeOf(world, 'right environment')]
+  const limit = scopeOf(world, 'right environment')
   const { body: listed } = await service.call<Token[]>('GET', '/v1/workspace/main/tokens', { token: user.session })
   const itself = listed.find(({ type, isOwner }) => type === 'cli' && isOwner)?.id
-  const cliToken = { ...session, permission: 'read', scopes: cliScopes, tokens: { itself, own, others } } as const
+  const cliToken = { ...session, permission: 'read', limit, tokens: { itself, own, others } } as const
   result.push({ ...cliToken, name: 'cli token', kind: 'token', options: { token: cli.body.token } })
-  if (person.scope === 'all') {
+  if (isForAll) {
     const cliJwt = await exchange(service, cli.body.token)
     result.push({ ...cliToken, name: 'JWT of cli token', kind: 'jwt', options: { token: cliJwt } })
   }
-  if (person.role !== 'owner' && user.memberId !== undefined) {
-    await changeMember(service, owner, user.memberId, { role: person.role, scope: memberScope })
-  }
+  await narrow(stage, owner, user, grants)
   return result
+}
+
+async function narrow({ service }: Stage, owner: TestUser, user: TestUser, grants: Caller['grants']): Promise<void> {
+  const narrowed = grants.flatMap(({ role, scope }) => (role === 'owner' ? [] : [{ role, scope }]))
+  const [grant] = narrowed
+  if (!grant || user.memberId === undefined) return
+  await changeMember(service, owner, user.memberId, narrowed.length === 1 ? grant : { grants: narrowed })
 }
 
 async function signInDevice({ service }: Stage, user: TestUser): Promise<string> {
@@ -133,11 +188,12 @@ export async function createIdentities(
   const result: Caller[] = []
   for (const scopeName of scopeNames) {
     for (const permission of ['read', 'read-write'] as const) {
-      const [name, scope] = [`${permission} identity for ${scopeName}`, scopeOf(world, scopeName)]
-      await createIdentity(service, owner.session, { issuer: issuer.url, subject: name, permission, scope })
+      const [name, limit] = [`${permission} identity for ${scopeName}`, scopeOf(world, scopeName)]
+      await createIdentity(service, owner.session, { issuer: issuer.url, subject: name, permission, scope: limit })
       const token = await federate(service, await issuer.sign({ sub: name }))
       const role = permission === 'read' ? 'member' : 'developer'
-      const rest = { isAlive: true, kind: 'oidc', permission, role, scopes: [scope], tokens } as const
+      const grants = [{ role, scope: everything } as const]
+      const rest = { isAlive: true, kind: 'oidc', permission, grants, limit, tokens } as const
       result.push({ ...rest, name, options: { token } })
     }
   }
@@ -236,8 +292,7 @@ export function dead(options: Record<string, CallOptions>, tokens: TokenIds): Ca
     isAlive: false,
     kind: 'session',
     permission: 'read-write',
-    role: undefined,
-    scopes: [],
+    grants: [],
     tokens,
   } as const
   return Object.entries(options).map(([name, options]) => ({ ...rest, name, options }))
@@ -248,7 +303,7 @@ export async function createStrangers({ service, world }: Stage, owner: TestUser
   const stranger = await addUser(service, 'stranger@example.com')
   const body = { name: 'Elsewhere', slug: 'elsewhere' }
   await service.call('POST', '/v1/workspace', { token: stranger.session, body })
-  const rest = { isAlive: true, role: undefined, scopes: [], tokens } as const
+  const rest = { isAlive: true, grants: [], tokens } as const
   const session = { ...rest, kind: 'session', permission: 'read-write' } as const
   const result: Caller[] = [{ ...session, name: 'owner of another workspace', options: { token: stranger.session } }]
   for (const permission of ['read', 'read-write'] as const) {

@@ -100,16 +100,20 @@ const outcomeOf = ({ cell }: { cell: Cell }) => [`request ${cell.name}, ${cell.a
 
 /** The factors that decide about a request, by the specification; every pair of them occurs in some cell. */
 function featuresOf({ group, caller, cell }: { group: string; caller: Caller; cell: Cell }): string[] {
-  const { name, kind, permission, role, isAlive, scopes } = caller
+  const { name, kind, permission, grants, isAlive, limit } = caller
   // An invalid credential is refused for every request to the endpoint.
   if (!isAlive) return [`endpoint ${cell.name}`, `credential ${name}`]
-  const isOneOfAKind = kind === 'session' || role === undefined
-  const [membership, token] = scopes.map((scope) => JSON.stringify(scope))
+  const [grant, ...further] = grants
+  const request = `request ${cell.name}, ${cell.ask.what}`
+  if (further.length > 0) return [isAtPlace(cell) ? request : `endpoint ${cell.name}`, group]
   return [
-    `request ${cell.name}, ${cell.ask.what}`,
-    `role ${role ?? group}`,
-    `membership of ${membership}`,
-    `token for ${token}`,
-    `credential ${isOneOfAKind ? name : `${kind} ${permission}`}`,
+    request,
+    `role ${grant?.role ?? group}`,
+    `membership of ${JSON.stringify(grant?.scope)}`,
+    `token for ${JSON.stringify(limit)}`,
+    `credential ${kind === 'session' || !grant ? name : `${kind} ${permission}`}`,
   ]
 }
+
+/** Where a request is about something within the workspace, the grants decide about each one; elsewhere about the endpoint. */
+const isAtPlace = ({ ask }: Cell) => !ask.isMalformed && (ask.on ?? ask.into ?? ask.newToken) !== undefined

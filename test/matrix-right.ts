@@ -160,12 +160,15 @@ export type Caller = {
   /** A session of a command line. */
   readonly isCli?: true
   readonly permission: Permission
-  /** Undefined for whoever does not belong to the workspace. */
-  readonly role: Role | 'owner' | undefined
-  /** Scopes of the membership and, for a token, of the token. */
-  readonly scopes: readonly Scope[]
+  /** Grants of the person or identity; none for whoever does not belong to the workspace. */
+  readonly grants: readonly CallerGrant[]
+  /** Scope of the credential itself; a session has none. */
+  readonly limit?: Scope
   readonly tokens: TokenIds
 }
+
+type CallerRole = Role | 'owner'
+type CallerGrant = { readonly role: CallerRole; readonly scope: Scope }
 
 const ranks = { member: 0, developer: 1, admin: 2, owner: 3 }
 
@@ -180,61 +183,87 @@ export function expectedStatus(world: World, caller: Caller, name: EndpointName,
   if (right === 'a session') return caller.kind === 'session' ? success : 403
   if (right === 'a session in a browser') return caller.kind === 'session' && !caller.isCli ? success : 403
   if (right === 'a scope of one environment') return scopedStatus(world, caller, success)
-  const { role } = caller
-  if (role === undefined) return 404
+  if (caller.grants.length === 0) return 404
   if (ask.on !== undefined && !sees(world, caller, ask.on)) return 404
   if (ask.token !== undefined && !seesToken(caller, ask.token)) return 404
   if (right.sessionOnly && caller.kind !== 'session') return 403
   if (right.personOnly && caller.kind === 'oidc') return 403
   if (right.writes && caller.permission === 'read') return 403
-  if (ranks[role] < ranks[right.role]) return 403
-  if (right.whole && !holdsAll(caller)) return 403
+  if (right.whole ? !holdsAll(caller, right.role) : !holdsPart(world, caller, ask.on, right.role)) return 403
   if (ask.isAboutShare && !seesShare(world, caller)) return 404
-  if (right.writes && !right.within && ask.on !== undefined && !holds(world, caller, ask.on)) return 403
+  const isOnWhole = right.writes && !right.within && ask.on !== undefined
+  if (isOnWhole && !holds(world, caller, ask.on, right.role)) return 403
   // All rows of an update are found before it is known what kind of values they are.
-  if (name === 'updateSecret' && ask.into !== undefined && !sees(world, caller, ask.into)) return 404
+  const into = [ask.into ?? []].flat()
+  const isHidden = [...into, ask.from ?? []].flat().some((id) => !sees(world, caller, id))
+  if (name === 'updateSecret' && isHidden) return 404
   if (ask.isPersonal && caller.kind !== 'session') return 403
-  if (ask.needs && ranks[role] < ranks[ask.needs]) return 403
-  if (ask.whole !== undefined && !holds(world, caller, ask.whole)) return 403
+  const role = ask.needs ?? right.role
+  if (!holdsPart(world, caller, ask.on, role)) return 403
+  if (ask.whole !== undefined && !holds(world, caller, ask.whole, role)) return 403
   if (ask.token !== undefined && caller.kind !== 'session' && ask.token !== 'itself') return 403
   // A new value outlives a JWT by far.
   if (name === 'rotateToken' && caller.kind === 'jwt') return 403
   // The token of others that an admin sees is the owner's, which may do more than an admin.
-  if (name === 'rotateToken' && ask.token === 'others' && role !== 'owner') return 403
-  if (ask.newToken?.permission === 'read-write' && role === 'member') return 403
-  if (ask.newToken && !holdsScope(world, caller, ask.newToken.scope)) return 400
-  if (ask.into !== undefined && !sees(world, caller, ask.into)) return 404
-  if (ask.into !== undefined && !holds(world, caller, ask.into)) return 403
+  if (name === 'rotateToken' && ask.token === 'others' && !isOwner(caller)) return 403
+  if (ask.newToken) return newTokenStatus(world, caller, ask.newToken, success)
+  if (isHidden) return 404
+  // Only the admins of its environment know of a sync.
+  if (into.some((id) => !holds(world, caller, id, role))) return endpoints[name].area === 'sync' ? 404 : 403
   return success
 }
 
 /** The scope is that of the credential itself: a session has none. */
 function scopedStatus(world: World, caller: Caller, success: number): number {
-  const scope = caller.kind === 'session' ? undefined : caller.scopes.at(-1)
-  const [environmentId] = scope?.environments ?? []
+  const [environmentId] = caller.limit?.environments ?? []
   if (environmentId === undefined) return 400
   return holds(world, caller, environmentId) ? success : 404
 }
 
-const holdsAll = ({ scopes }: Caller) => scopes.every(({ all }) => all)
+/** A token that writes is for developers, somewhere in what it covers. */
+function newTokenStatus(world: World, caller: Caller, { permission, scope }: NewToken, success: number): number {
+  const writes = permission === 'read-write'
+  if (writes && !holdsPart(world, caller, undefined, 'developer')) return 403
+  if (!holdsScope(world, caller, scope)) return 400
+  const named = scope.all ? [undefined] : [...scope.teams, ...scope.projects, ...scope.environments]
+  return writes && !named.some((id) => holdsPart(world, caller, id, 'developer')) ? 403 : success
+}
+type NewToken = NonNullable<Ask['newToken']>
 
-/** Every scope of the caller names it, or something that it lies in. */
-export function holds(world: World, { scopes }: Caller, id: string): boolean {
+const isOwner = ({ grants }: Caller) => grants.some(({ role }) => role === 'owner')
+
+const isAtLeast = (role: CallerRole, least: CallerRole) => ranks[role] >= ranks[least]
+
+function holdsAll({ grants, limit }: Caller, least: CallerRole = 'member'): boolean {
+  const isLimited = limit !== undefined && !limit.all
+  return !isLimited && grants.some(({ role, scope }) => scope.all && isAtLeast(role, least))
+}
+
+/**
+ * One of the caller's grants has the role and names the place, or something that it lies in; so does the scope of the
+ * credential. All parts together are not the whole.
+ */
+export function holds(world: World, caller: Caller, id: string | undefined, least: CallerRole = 'member'): boolean {
+  if (id === undefined) return false
   const start = world.homes.get(id) ?? id
   if (!world.containers.has(start)) return false
   const chain: string[] = []
   for (let next: string | undefined = start; next !== undefined; next = world.containers.get(next)) chain.push(next)
-  return scopes.every(
-    ({ all, teams, projects, environments }) =>
-      all || [...teams, ...projects, ...environments].some((named) => chain.includes(named)),
-  )
+  const names = ({ all, teams, projects, environments }: Scope) =>
+    all || [...teams, ...projects, ...environments].some((named) => chain.includes(named))
+  const { grants, limit } = caller
+  return (!limit || names(limit)) && grants.some(({ role, scope }) => isAtLeast(role, least) && names(scope))
+}
+
+/** The caller has the role at the place or at something in it; without a place, somewhere in the workspace. */
+function holdsPart(world: World, caller: Caller, id: string | undefined, least: CallerRole): boolean {
+  if (id === undefined) return caller.grants.some(({ role }) => isAtLeast(role, least))
+  if (holds(world, caller, id, least)) return true
+  return [...world.containers].some(([part, container]) => container === id && holdsPart(world, caller, part, least))
 }
 
 /** It is held, or something in it is. */
-export function sees(world: World, caller: Caller, id: string): boolean {
-  if (holds(world, caller, id)) return true
-  return [...world.containers].some(([part, container]) => container === id && sees(world, caller, part))
-}
+export const sees = (world: World, caller: Caller, id: string) => holdsPart(world, caller, id, 'member')
 
 function seesToken(caller: Caller, token: keyof TokenIds | 'absent'): boolean {
   // No token was made by an identity.
@@ -245,12 +274,11 @@ function seesToken(caller: Caller, token: keyof TokenIds | 'absent'): boolean {
   return token === 'others' && managesTokens(caller)
 }
 
-export const managesTokens = (caller: Caller) =>
-  caller.role !== undefined && ranks[caller.role] >= ranks.admin && holdsAll(caller)
+export const managesTokens = (caller: Caller) => holdsAll(caller, 'admin')
 
 /** One's own, and for an admin of the whole project everyone's. */
 export const seesShare = (world: World, caller: Caller) =>
-  caller.role === 'owner' || (caller.role === 'admin' && holds(world, caller, world.projects.right))
+  isOwner(caller) || holds(world, caller, world.projects.right, 'admin')
 
 /** Nobody grants what they do not hold: to see something as the container of a part is not to hold it. */
 export function holdsScope(world: World, caller: Caller, { all, teams, projects, environments }: Scope): boolean {

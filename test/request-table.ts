@@ -266,8 +266,8 @@ function shareAsks(world: World): Record<keyof typeof shareEndpoints, readonly A
   const on = projects.right
   const list = `/v1/workspace/${world.slug}/project/${on}/secret-share`
   const expiresIn = 300
-  const of = (what: string, id: string, environmentId: string, into: string) =>
-    one(what, list, { on, into, body: { secrets: [{ id, environmentId }], expiresIn } })
+  const of = (what: string, id: string, environmentId: string, more: Partial<Ask>) =>
+    one(what, list, { on, ...more, body: { secrets: [{ id, environmentId }], expiresIn } })
   const zeros = (byteCount: number) => Buffer.alloc(byteCount).toString('base64url')
   const envelope = { ciphertext: zeros(284), commit: zeros(32), linkProofHash: zeros(32) }
   const isAboutShare = true
@@ -275,11 +275,11 @@ function shareAsks(world: World): Record<keyof typeof shareEndpoints, readonly A
     createShare: [
       one('a text', list, { on, body: { content: 'fresh', expiresIn } }),
       one('an envelope', list, { on, body: { envelope, expiresIn } }),
-      of('of one', secrets.shared, right, right),
-      of('of a sibling', secrets.shared, sibling, sibling),
-      of('misplaced', secrets.shared, wrong, absentId),
-      of('of another project', secrets.wrong, right, absentId),
-      of('in the trash', secrets.trashed, right, absentId),
+      of('of one', secrets.shared, right, { into: right }),
+      of('of a sibling', secrets.shared, sibling, { into: sibling }),
+      of('misplaced', secrets.shared, wrong, { into: absentId }),
+      of('of another project', secrets.wrong, right, { into: right, status: 404 }),
+      of('in the trash', secrets.trashed, right, { into: right, status: 404 }),
     ],
     listShares: [one('list', list, { on })],
     revokeShare: [

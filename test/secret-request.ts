@@ -49,7 +49,7 @@ export function secretAsks(world: World): SecretAsks {
       }),
       one('of one and a sibling', `${list}?environmentId=${right}&environmentId=${sibling}`, {
         on,
-        into: sibling,
+        into: [right, sibling],
         shows: [right, sibling, ...named],
       }),
       one('misplaced', `${list}?environmentId=${wrong}`, { on, into: absentId }),
@@ -82,14 +82,14 @@ export function secretAsks(world: World): SecretAsks {
     listScopedSecrets: [one('scoped', '/v1/secrets', { shows: [right, shared, referring, wrong, secrets.wrong] })],
     createSecrets: [
       write('in one', list, created(right), { into: right }),
-      write('in one and a sibling', list, created(right, sibling), { into: sibling }),
+      write('in one and a sibling', list, created(right, sibling), { into: [right, sibling] }),
       write('misplaced', list, created(right, wrong), { into: absentId }),
       write('dry run', list, { ...created(right), dryRun: true }, { into: right, status: 200 }),
     ],
     updateSecret: [
       write('shared', key, changed(row(right)), { needs, into: right }),
       write('shared by id', `${list}/${shared}`, changed(row(right)), { needs, into: right }),
-      write('of a sibling', key, changed(row(right), row(sibling)), { needs, into: sibling }),
+      write('of a sibling', key, changed(row(right), row(sibling)), { needs, into: [right, sibling] }),
       write('misplaced', key, changed(row(right), row(wrong)), { needs, into: absentId }),
       write('personal', key, changed(row(right, true)), { isPersonal: true, into: right }),
       write('shared and personal', key, changed(row(right), row(right, true)), {
@@ -106,7 +106,7 @@ export function secretAsks(world: World): SecretAsks {
         'personal with a note',
         key,
         { ...changed(row(right, true)), note: 'changed' },
-        { needs, isPersonal: true },
+        { needs, isPersonal: true, from: right },
       ),
       write('note', key, { ...changed(), note: 'changed' }, { needs }),
       write(
@@ -115,7 +115,7 @@ export function secretAsks(world: World): SecretAsks {
         { name: 'ELSEWHERE', note: 'changed', values: [] },
         {
           needs,
-          into: sibling,
+          from: sibling,
         },
       ),
       write('only a rename', key, { name: 'RENAMED', values: [] }, { needs, whole: on }),
@@ -131,7 +131,7 @@ export function secretAsks(world: World): SecretAsks {
         into: sibling,
         status: 400,
       }),
-      write('of another project', `${list}/${secrets.wrong}/value`, row(right), { needs, into: absentId }),
+      write('of another project', `${list}/${secrets.wrong}/value`, row(right), { needs, into: right, status: 404 }),
     ],
     deleteSecret: [
       one('shared', `${key}?environmentId=${right}`, { on, needs, into: right }),
@@ -166,7 +166,7 @@ export function secretAsks(world: World): SecretAsks {
         { environmentId: right, operations: [set, inSibling] },
         {
           needs,
-          into: sibling,
+          into: [right, sibling],
         },
       ),
       write('in a sibling alone', `${list}/batch`, { operations: [inSibling] }, { needs, into: sibling }),
@@ -253,7 +253,7 @@ export function secretAsks(world: World): SecretAsks {
     deleteReminder: [
       one('of one', `${key}/reminder?environmentId=${right}`, { on, into: right }),
       // The sibling has no reminder.
-      one('of a sibling', `${key}/reminder?environmentId=${sibling}`, { on, into: absentId }),
+      one('of a sibling', `${key}/reminder?environmentId=${sibling}`, { on, into: sibling, status: 404 }),
     ],
     listVersions: [
       one('of one', `${key}/version?environmentId=${right}`, { on, into: right, shows: [] }),
@@ -290,21 +290,21 @@ export function secretAsks(world: World): SecretAsks {
       one('of one', `${list}/diff?from=${right}@1&to=${right}`, { on, into: right, shows: [] }),
       one('with a sibling', `${list}/diff?from=${right}&to=${sibling}&values=true`, {
         on,
-        into: sibling,
+        into: [right, sibling],
         shows: [right, sibling],
       }),
       one('from a sibling', `${list}/diff?from=${environmentNames.get(sibling)}@1&to=${right}`, {
         on,
-        into: sibling,
+        into: [right, sibling],
         shows: [],
       }),
       one('misplaced', `${list}/diff?from=${right}&to=${wrong}&values=true`, { on, into: absentId }),
     ],
     promoteSecrets: [
-      write('from a sibling', `${environment(right)}/promote`, { from: sibling }, { on: right, into: sibling }),
-      write('to a sibling', `${environment(sibling)}/promote`, { from: right }, { on: sibling, into: right }),
-      write('misplaced', `${environment(right)}/promote`, { from: wrong }, { on: right, into: absentId }),
-      write('dry run', `${environment(right)}/promote`, { from: sibling, dryRun: true }, { on: right, into: sibling }),
+      write('from a sibling', `${environment(right)}/promote`, { from: sibling }, { on: right, from: sibling }),
+      write('to a sibling', `${environment(sibling)}/promote`, { from: right }, { on: sibling, from: right }),
+      write('misplaced', `${environment(right)}/promote`, { from: wrong }, { on: right, from: absentId }),
+      write('dry run', `${environment(right)}/promote`, { from: sibling, dryRun: true }, { on: right, from: sibling }),
     ],
   }
 }

@@ -1,5 +1,5 @@
 /** One tenant with an example of every kind of object. */
-import type { Role, Scope } from '@coffer/contract/field'
+import type { Grant, Scope } from '@coffer/contract/field'
 import type { IssuedInvite } from '@coffer/contract/invite'
 import type { Member } from '@coffer/contract/member'
 import type { WriteResults } from '@coffer/contract/secret'
@@ -50,7 +50,7 @@ export const scopeNames = [
   'wrong project',
   'wrong environment',
 ] as const
-export type ScopeName = (typeof scopeNames)[number]
+export type ScopeName = (typeof scopeNames)[number] | 'sibling environment' | 'every environment'
 
 export function scopeOf(world: World, name: ScopeName): Scope {
   const nothing = { all: false, teams: [], projects: [], environments: [] }
@@ -60,6 +60,9 @@ export function scopeOf(world: World, name: ScopeName): Scope {
     'right team': { ...nothing, teams: [teams.right, teams.empty] },
     'right project': { ...nothing, projects: [projects.right] },
     'right environment': { ...nothing, environments: [environments.right] },
+    'sibling environment': { ...nothing, environments: [environments.sibling] },
+    // All parts of the right project, but not the project.
+    'every environment': { ...nothing, environments: [...world.environmentNames.keys()] },
     'wrong team': { ...nothing, teams: [teams.wrong] },
     'wrong project': { ...nothing, projects: [projects.wrong] },
     'wrong environment': { ...nothing, environments: [environments.wrong] },
@@ -227,7 +230,7 @@ export async function changeMember(
   service: TestService,
   owner: { readonly session: string },
   memberId: string,
-  change: { readonly role: Role; readonly scope: Scope } | 'removed',
+  change: Grant | { readonly grants: readonly Grant[] } | 'removed',
 ): Promise<void> {
   const path = `/v1/workspace/main/rbac/${memberId}`
   const options = { token: owner.session, ...(change !== 'removed' && { body: change }) }

@@ -58,7 +58,9 @@ function expectedIds(caller: Caller, name: EndpointName, ask: Ask): string[] | u
   if (name === 'listEnvironments') return parts
   if (name === 'readProject' && ask.on !== undefined) return [ask.on, container(ask.on) ?? '', ...parts]
   if (name === 'listShares') return seesShare(world, caller) ? [world.share.id] : []
-  if (name === 'listSyncs') return holds(world, caller, world.environments.right) ? syncIds() : [world.syncs.draft]
+  if (name === 'listSyncs') {
+    return holds(world, caller, world.environments.right, 'admin') ? syncIds() : [world.syncs.draft]
+  }
   const shows = ask.shows?.filter((id) => holds(world, caller, id))
   // A secret is found with its project, which is visible as the container of what the caller holds.
   if (name === 'searchSecrets' && shows) return [...new Set([...shows, ...shows.flatMap((id) => container(id) ?? [])])]
