@@ -16,6 +16,7 @@ import {
 } from '../../../../test/harness.ts'
 import { requestsTo, requestTable } from '../../../../test/request-table.ts'
 import { createSecretProject, type SecretProject } from '../../../../test/secret-project.ts'
+import { isDeep, times } from '../../../../test/tier.ts'
 import { createWorld, type World } from '../../../../test/world.ts'
 import { chooseEncoding } from './compress.ts'
 
@@ -113,7 +114,7 @@ describe('every endpoint of the contract', () => {
     for (const name of endpointNames) {
       const endpoint: Endpoint = endpoints[name]
       for (const ask of requestsTo(table, name)) {
-        for (const accepted of ['gzip', 'br', 'gzip, deflate, br, zstd', '*']) {
+        for (const accepted of isDeep ? ['gzip', 'br', 'gzip, deflate, br, zstd', '*'] : ['gzip', '*']) {
           if (endpoint.method !== 'GET' && accepted !== '*') continue
           const answer = await send(ask.path, { 'accept-encoding': accepted }, endpoint.method, ask.body)
           asked++
@@ -247,7 +248,7 @@ describe('ETags', () => {
 
 test('a large list is compressed within the budgets, and a crowd of requests gets plain answers instead of waiting', async () => {
   const large = await createSecretProject(service, owner.session)
-  const secrets = Array.from({ length: 2_400 }, (_, at) => ({
+  const secrets = Array.from({ length: times(600, 2_400) }, (_, at) => ({
     key: `KEY_${at}`,
     value: canary,
     note: `${at} `.repeat(100),

@@ -16,8 +16,9 @@ import {
   type TestUser,
 } from '../../../../../test/harness.ts'
 import { createMemberWorkspace, type MemberWorkspace, type Person } from '../../../../../test/member-workspace.ts'
+import { times } from '../../../../../test/tier.ts'
 
-const rounds = 12
+const rounds = times(4, 12)
 
 let service: TestService
 let nodes: TestService[]
