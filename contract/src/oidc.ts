@@ -126,7 +126,7 @@ export const oidcEndpoints = {
     maxBodyBytes: maxPublicBodyBytes,
     status: 200,
     response: AccessToken,
-    errors: [401],
+    errors: [401, 403],
   },
   listIdentities: {
     method: 'GET',

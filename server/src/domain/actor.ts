@@ -30,10 +30,17 @@ export type Actor = {
   readonly userId: string
   /** Whether the email address of the person is confirmed; undefined unless a person or their token acts. */
   readonly emailVerified?: boolean | undefined
+  /** Whether the person has a second factor; undefined likewise. */
+  readonly hasSecondFactor?: boolean | undefined
   readonly credential: Credential
 }
 
 export const anonymous: Actor = { type: 'anonymous', id: '', name: '', userId: '', credential: { type: 'none' } }
+
+/** False for machines: identities, and tokens of service accounts. */
+export function isPerson({ userId, credential }: Actor): boolean {
+  return userId !== '' && !('token' in credential && credential.token.serviceAccountId !== null)
+}
 
 /** The token or identity record that limits a machine to one workspace, permission and scope; undefined for people. */
 export function grantOf(credential: Credential): TokenRecord | IdentityRecord | undefined {

@@ -32,6 +32,7 @@ import { meRoutes } from './routes/me.ts'
 import { memberRoutes } from './routes/member/member.ts'
 import { mfaRoutes } from './routes/mfa.ts'
 import { oidcRoutes } from './routes/oidc/oidc.ts'
+import { policyRoutes } from './routes/policy/policy.ts'
 import { projectRoutes } from './routes/project.ts'
 import { secretFileRoutes } from './routes/secret/file.ts'
 import { secretReminderRoutes } from './routes/secret/reminder.ts'
@@ -59,6 +60,7 @@ const areas = [
   workspaceRoutes,
   memberRoutes,
   inviteRoutes,
+  policyRoutes,
   teamRoutes,
   projectRoutes,
   environmentRoutes,

@@ -9,6 +9,7 @@ export async function countTampered(engine: Engine, keys: Keys): Promise<string[
   const found = [
     ['memberships', await store.members.countTampered()],
     ['service accounts', await store.serviceAccounts.countTampered()],
+    ['workspace policies', await store.policies.countTampered()],
     ['invites', await store.invites.countTampered()],
     ['tokens', await store.tokens.countTampered()],
     ['identities', await store.oidc.countTampered()],

@@ -28,6 +28,7 @@ import { tokenStore } from './token.ts'
 import { environmentStore } from './workspace/environment.ts'
 import { inviteStore } from './workspace/invite.ts'
 import { memberStore } from './workspace/member.ts'
+import { policyStore } from './workspace/policy.ts'
 import { projectStore } from './workspace/project.ts'
 import { serviceAccountStore } from './workspace/service-account.ts'
 import { teamStore } from './workspace/team.ts'
@@ -49,6 +50,7 @@ export function createStore(db: Db, keys: Keys) {
     members: memberStore(db, keys),
     mfa: mfaStore(db, keys),
     oidc: oidcStore(db, keys),
+    policies: policyStore(db, keys),
     projects: projectStore(db),
     secrets: secretStore(db),
     secretReminders: secretReminderStore(db),

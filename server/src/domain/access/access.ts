@@ -32,6 +32,7 @@ import {
 } from '../scope.ts'
 import { requireLiving } from './live-credential.ts'
 import { rules, type WorkspacePermission } from './permission.ts'
+import { requirePolicy, requireStoredPolicy } from './policy.ts'
 
 /** A workspace that is visible to the caller, and how much of it the caller reaches. */
 export type Access = {
@@ -60,7 +61,7 @@ export async function findWorkspaceId(ctx: Context, slugOrId: string): Promise<s
 }
 
 /**
- * Authorises again under the workspace lock, with the stored credential and membership: someone who has just lost a
+ * Authorises again under the workspace lock, with the stored credential, membership and policy: someone who has just lost a
  * right must not use it to change the rights of others. Returns the current access.
  */
 export async function reauthorise(
@@ -69,10 +70,12 @@ export async function reauthorise(
   permission: WorkspacePermission,
 ): Promise<Access> {
   await requireLiving(ctx)
-  const principal = await findStoredPrincipal(ctx.store, ctx.actor.userId, access.snapshot.workspace.id)
+  const workspaceId = access.snapshot.workspace.id
+  const principal = await findStoredPrincipal(ctx.store, ctx.actor.userId, workspaceId)
   if (!principal) throw new Failure('notFound')
   const { member, rights } = principal
-  const current = { ...access, member, rights, reach: reachInRole(rights, 'member', access.reach) }
+  const snapshot = { ...access.snapshot, policy: await requireStoredPolicy(ctx, workspaceId) }
+  const current = { ...access, snapshot, member, rights, reach: reachInRole(rights, 'member', access.reach) }
   authorise(ctx, current, permission, access)
   return current
 }
@@ -191,7 +194,7 @@ export function requireBrowserSession(ctx: Context): { sessionId: string; userId
   return session
 }
 
-/** Every workspace that the caller may see, oldest first. */
+/** Every workspace that the caller belongs to, oldest first, even if they do not meet its policy. */
 export async function listAccesses(ctx: Context): Promise<Access[]> {
   const { credential, userId } = ctx.actor
   const grant = grantOf(credential)
@@ -235,6 +238,7 @@ export function mayManageAll(access: Access): boolean {
 function accessWithin(ctx: Context, snapshot: WorkspaceSnapshot | undefined, permission: WorkspacePermission): Access {
   const access = accessTo(ctx, snapshot)
   if (!access) throw new Failure('notFound')
+  requirePolicy(ctx, access.snapshot.policy)
   authorise(ctx, access, permission)
   return access
 }

@@ -11,6 +11,7 @@ import { findStoredPrincipal } from '../principal.ts'
 import type { Granted } from '../request-run.ts'
 import { StartOver } from '../start-over.ts'
 import { hasExpired, requireLiving } from './live-credential.ts'
+import { isPolicySame, mayProofsHaveChanged } from './policy.ts'
 
 /** After a wait outside of a transaction, and before an answer leaves. Undefined where nothing has changed. */
 export function confirmRights(ctx: Context): Promise<void> | undefined {
@@ -55,9 +56,10 @@ export function mayHaveChanged(ctx: Context): boolean {
     const known = 'token' in credential ? snapshot?.tokens.peek(grant.id) : snapshot?.identities.peek(grant.id)
     if (known !== grant || pendingChanges.has('workspace', grant.workspaceId)) return true
   }
-  return ctx.run.granted.some(({ snapshot }) => {
-    const { id } = snapshot.workspace
-    return ctx.snapshots.peek(id) !== snapshot || pendingChanges.has('workspace', id)
+  return ctx.run.granted.some((granted) => {
+    const { workspace, policy } = granted.snapshot
+    if (ctx.snapshots.peek(workspace.id) !== granted.snapshot) return true
+    return pendingChanges.has('workspace', workspace.id) || (policy !== undefined && mayProofsHaveChanged(ctx, granted))
   })
 }
 
@@ -70,10 +72,13 @@ async function confirm(ctx: Context): Promise<void> {
 }
 
 /**
- * Compares grants and project moves only: a token's scope never changes, an identity's only with its generation.
+ * Compares policy, grants and project moves only: a token's scope never changes, an identity's only with its
+ * generation.
  */
-async function isGrantedStill(ctx: Context, { snapshot, member }: Granted): Promise<boolean> {
+async function isGrantedStill(ctx: Context, granted: Granted): Promise<boolean> {
+  const { snapshot, member } = granted
   const { workspace } = snapshot
+  if (!(await isPolicySame(ctx, granted))) return false
   const scopes = [...member.grants.map(({ scope }) => scope), grantOf(ctx.actor.credential)?.scope]
   if (ctx.actor.userId !== '') {
     const current = await findStoredPrincipal(ctx.store, ctx.actor.userId, workspace.id)

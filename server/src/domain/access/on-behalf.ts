@@ -1,27 +1,30 @@
 /** What a share or a sync may still do in the name of whoever created it. */
 import type { Scope } from '@coffer/contract/field'
 import { ownerOf } from '../../store/owner.ts'
+import type { ShareRecord } from '../../store/share/share.ts'
 import type { Context } from '../context.ts'
+import { shareEnd } from '../policy.ts'
 import { reachesEnvironment, toScopeSet } from '../scope.ts'
 import { type EnvironmentAccess, reachesEnvironments, seesProject } from './access.ts'
 import { rules } from './permission.ts'
 
-type SharePlace = {
-  readonly workspaceId: string
-  readonly projectId: string
-  readonly createdBy: string
-  readonly serviceAccountId: string | null
-  readonly environmentIds: readonly string[]
-}
+type SharePlace = Pick<
+  ShareRecord,
+  'workspaceId' | 'projectId' | 'createdBy' | 'serviceAccountId' | 'environmentIds' | 'kind' | 'createdAt' | 'expiresAt'
+>
 
-/** A share opens only while its creator could still create it: lost rights apply to readers of the link too. */
-export async function isStillShared(ctx: Context, share: SharePlace): Promise<boolean> {
+/**
+ * When a share ends; undefined if it does not open. It opens only while its creator could still create it: lost rights,
+ * and the policy of the workspace, apply to readers of the link too.
+ */
+export async function findShareEnd(ctx: Context, share: SharePlace): Promise<number | undefined> {
   const snapshot = await ctx.snapshots.get(share.workspaceId)
   const maker = snapshot?.principals.get(ownerOf(share))
   const project = snapshot?.projects.get(share.projectId)
-  if (!snapshot || !maker || !project) return false
+  if (!snapshot || !maker || !project) return undefined
   const reach = [maker.rights[rules['share:write'].role]]
-  return seesProject(reach, project) && reachesEnvironments({ snapshot, reach }, share.environmentIds)
+  if (!seesProject(reach, project) || !reachesEnvironments({ snapshot, reach }, share.environmentIds)) return undefined
+  return shareEnd(snapshot.policy, share)
 }
 
 type GrantPlace = {

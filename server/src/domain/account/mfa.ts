@@ -8,6 +8,7 @@ import type { Account } from '../../store/account/account.ts'
 import type { Totp } from '../../store/account/mfa.ts'
 import { requireBrowserSession } from '../access/access.ts'
 import type { Context, WriteContext } from '../context.ts'
+import { announce } from '../transaction.ts'
 import { countAttempt } from './attempt-limit.ts'
 import { normaliseEmail } from './email.ts'
 import { requirePassword, requireSamePassword } from './password.ts'
@@ -53,6 +54,7 @@ export async function confirmTotp(ctx: Context, body: MfaCode): Promise<Recovery
     const recoveryCodes = Array.from({ length: recoveryCodeCount }, () => newTypedCode(recoveryCodeGroups))
     await ctx.store.mfa.insertRecoveryCodes(totp, recoveryCodes)
     await ctx.store.accounts.update({ ...account, totpId: totp.id }, ctx.now())
+    await announce(ctx, 'user', userId)
     await recordEvent({ action: 'UPDATE', entity: entity(account, totp.id), after: { isConfirmed: true } })
     return { recoveryCodes }
   })
@@ -77,6 +79,7 @@ export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void>
     await ctx.store.loginAttempts.forget(subject)
     await ctx.store.mfa.remove(userId)
     await ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
+    await announce(ctx, 'user', userId)
     await recordEvent({ ...event, before: { secondFactor: verdict } })
     return true
   })
@@ -100,6 +103,7 @@ export async function removeLostFactor(
   if (account.totpId === null) throw new Failure('conflict', 'This account has no second factor: nothing was changed.')
   await ctx.store.mfa.remove(userId)
   await ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
+  await announce(ctx, 'user', userId)
   await recordEvent({ action: 'DELETE', entity: entity(account, account.totpId) })
   return account
 }

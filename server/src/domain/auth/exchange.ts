@@ -1,5 +1,6 @@
 import type { AccessToken } from '@coffer/contract/auth'
 import { Failure } from '../../failure.ts'
+import { requireWorkspace } from '../access/access.ts'
 import type { Context } from '../context.ts'
 import { issueJwt } from '../credential/jwt.ts'
 import { recordAct } from '../transaction.ts'
@@ -11,6 +12,7 @@ export async function exchangeToken(ctx: Context): Promise<AccessToken> {
     throw new Failure('forbidden', 'Only an API token can be exchanged: use a JWT or a session as it is.')
   }
   const { token } = credential
+  await requireWorkspace(ctx, { ws: token.workspaceId }, 'workspace:read')
   const { generation } = credential
   const issued = issueJwt(ctx, { sub: token.id, kind: 'token', workspace: token.workspaceId, generation })
   const entity = { type: 'token', id: token.id, name: token.name }

@@ -9,6 +9,7 @@ import type { Store } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import type { EnvironmentRow } from '../../store/workspace/environment.ts'
 import type { WorkspaceRow } from '../../store/workspace/workspace.ts'
+import { type ReadyPolicy, toReadyPolicy } from '../policy.ts'
 import { type Principal, principalOf, servicePrincipal } from '../principal.ts'
 import { iso } from '../time.ts'
 import { createLoadingCache, type LoadingCache } from './loading-cache.ts'
@@ -39,6 +40,8 @@ export type SnapshotTeam = {
 
 export type WorkspaceSnapshot = {
   readonly workspace: WorkspaceRow
+  /** Undefined if everything is allowed, so that the check costs such workspaces nothing. */
+  readonly policy: ReadyPolicy | undefined
   /** By the id of the user or of the service account. */
   readonly principals: ReadonlyMap<string, Principal>
   readonly teams: ReadonlyMap<string, SnapshotTeam>
@@ -70,7 +73,8 @@ export const toSnapshotEnvironment = (row: EnvironmentRow): SnapshotEnvironment 
 async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promise<WorkspaceSnapshot | undefined> {
   const workspace = await store.workspaces.find(workspaceId)
   if (!workspace) return undefined
-  const [{ members, tampered }, services, teamRows, projectRows, environmentRows] = await Promise.all([
+  const [policy, { members, tampered }, services, teamRows, projectRows, environmentRows] = await Promise.all([
+    store.policies.find(workspaceId),
     store.members.list(workspaceId),
     store.serviceAccounts.list(workspaceId),
     store.teams.list(workspaceId),
@@ -80,6 +84,9 @@ async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promis
   if (tampered > 0) log.error('membership rows failed their integrity check', { workspaceId, count: tampered })
   if (services.tampered > 0) {
     log.error('service account rows failed their integrity check', { workspaceId, count: services.tampered })
+  }
+  if (policy === 'tampered') {
+    log.error('the policy of a workspace failed its integrity check: the workspace is closed', { workspaceId })
   }
 
   const environments = environmentRows.map(toSnapshotEnvironment)
@@ -99,6 +106,7 @@ async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promis
   }))
   return {
     workspace,
+    policy: toReadyPolicy(policy),
     principals: new Map([
       ...members.map((member) => [member.userId, principalOf(member)] as const),
       ...services.accounts.map((account) => [account.id, servicePrincipal(account)] as const),

@@ -3,12 +3,13 @@
  * checks revocation, expiry and allowed addresses against the workspace snapshot, which every change replaces.
  */
 import { hash } from 'node:crypto'
-import { type AddressRange, isInRange, parseAddress, parseRange } from '../../address-range.ts'
+import type { AddressRange } from '../../address-range.ts'
 import { setBounded } from '../../bounded-map.ts'
 import { type JwtClaims, keyIdOf, verifyJwt } from '../../crypto/jwt.ts'
 import type { Keyring } from '../../crypto/keyring.ts'
 import { bearerKind, hashBearer, sessionPrefix, tokenPrefix } from '../../crypto/token.ts'
 import { Failure } from '../../failure.ts'
+import { type AccountProofs, proofsOf } from '../../store/account/account.ts'
 import type { Session } from '../../store/account/session.ts'
 import type { Keys } from '../../store/key/key.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
@@ -16,6 +17,7 @@ import { ownerOf } from '../../store/owner.ts'
 import type { Store } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import type { Actor } from '../actor.ts'
+import { isInRanges, toRanges } from '../allowed-address.ts'
 import { createLoadingCache } from '../cache/loading-cache.ts'
 import type { WorkspaceSnapshots } from '../cache/workspace-snapshot.ts'
 import { dayMs, hourMs } from '../time.ts'
@@ -31,7 +33,9 @@ export type Credentials = {
   recognise(key: string, ip: string): Actor | undefined
   /** Throws `unauthenticated` unless the value is a live credential. */
   authenticate(value: string, ip: string): Promise<Actor>
-  /** Drops the cached sessions of a person, and whether their address is confirmed. */
+  /** What the owner of a token has proven, if it is cached. */
+  peekProofs(userId: string): AccountProofs | undefined
+  /** Drops the cached sessions of a person, and what they have proven about their account. */
   dropUser(userId: string): void
   clear(): void
   /** Increases whenever sessions are dropped: a session found at an earlier generation may have ended. */
@@ -45,9 +49,9 @@ type Located = {
   /** The root keys that the hashes were computed with. */
   readonly keyring: Keyring
 }
-/** A token, and whether the address of its owner is confirmed; a service account has none. */
-type OwnedToken = { readonly token: TokenRecord; readonly emailVerified: boolean | undefined }
-type SessionUser = { readonly id: string; readonly email: string; readonly emailVerified: boolean }
+/** A token, and what its owner has proven about their account; a service account has none. */
+type OwnedToken = { readonly token: TokenRecord; readonly proofs: AccountProofs | undefined }
+type SessionUser = { readonly id: string; readonly email: string; readonly proofs: AccountProofs }
 type LiveSession = { readonly session: Session; readonly user: SessionUser; seenAt: number }
 type Parts = {
   readonly store: Store
@@ -65,8 +69,8 @@ export function createCredentials(parts: Parts): Credentials {
   const located = new Map<string, Located>()
   const sessions = new Map<string, LiveSession>()
   const claims = new Map<string, JwtClaims>()
-  /** Whether the address of a token's owner is confirmed, by user id. */
-  const verified = createLoadingCache(maxRemembered, store.accounts.isVerified)
+  /** What the owners of tokens have proven about their accounts, by user id. */
+  const proven = createLoadingCache(maxRemembered, store.accounts.findProofs)
 
   async function authenticate(value: string, ip: string): Promise<Actor> {
     const kind = bearerKind(value)
@@ -94,9 +98,9 @@ export function createCredentials(parts: Parts): Credentials {
     const snapshot = snapshots.peek(workspaceId)
     const token = snapshot?.tokens.peek(id)
     if (!snapshot || !token || !snapshot.principals.has(ownerOf(token))) return undefined
-    if (token.serviceAccountId !== null) return { token, emailVerified: undefined }
-    const emailVerified = verified.peek(token.createdBy)
-    return emailVerified === undefined ? undefined : { token, emailVerified }
+    if (token.serviceAccountId !== null) return { token, proofs: undefined }
+    const proofs = proven.peek(token.createdBy)
+    return proofs && { token, proofs }
   }
 
   async function authenticateToken(value: string, ip: string): Promise<Actor> {
@@ -184,13 +188,14 @@ export function createCredentials(parts: Parts): Credentials {
     const token = snapshot && (snapshot.tokens.peek(id) ?? (await snapshot.tokens.get(id)))
     // A token is valid only while its owner belongs to the workspace.
     if (!snapshot || !token || !snapshot.principals.has(ownerOf(token))) throw new Failure('unauthenticated')
-    if (token.serviceAccountId !== null) return { token, emailVerified: undefined }
-    const emailVerified = verified.peek(token.createdBy) ?? (await verified.get(token.createdBy))
-    return { token, emailVerified: emailVerified ?? false }
+    if (token.serviceAccountId !== null) return { token, proofs: undefined }
+    const proofs = proven.peek(token.createdBy) ?? (await proven.get(token.createdBy))
+    if (!proofs) throw new Failure('unauthenticated')
+    return { token, proofs }
   }
 
   function liveActor(
-    { token, emailVerified }: OwnedToken,
+    { token, proofs }: OwnedToken,
     ip: string,
     value: { type: 'static' | 'cli-token' | 'jwt'; generation: number },
     ownEnd: number | null,
@@ -202,7 +207,7 @@ export function createCredentials(parts: Parts): Credentials {
     const endOfGrace = value.generation === token.generation ? null : token.previousUntil
     const expiresAt = earlier(token.expiresAt, earlier(ownEnd, endOfGrace))
     const credential = { ...value, token, expiresAt }
-    return { type: 'token', id: token.id, name: token.name, userId: ownerOf(token), emailVerified, credential }
+    return { type: 'token', id: token.id, name: token.name, userId: ownerOf(token), ...proofs, credential }
   }
 
   async function authenticateSession(value: string): Promise<Actor> {
@@ -218,8 +223,8 @@ export function createCredentials(parts: Parts): Credentials {
     const type = live.session.type === 'cli' ? 'cli' : 'session'
     const expiresAt = Math.min(live.session.expiresAt, at + sessionIdleMs[live.session.type])
     const credential = { type, sessionId: live.session.id, expiresAt, generation } as const
-    const { id, email, emailVerified } = live.user
-    return { type: 'user', id, name: email, userId: id, emailVerified, credential }
+    const { id, email, proofs } = live.user
+    return { type: 'user', id, name: email, userId: id, ...proofs, credential }
   }
 
   function isIdle(live: LiveSession): boolean {
@@ -233,8 +238,8 @@ export function createCredentials(parts: Parts): Credentials {
     if (!session || !account) return undefined
     // The last use may not be written to the store yet.
     const seenAt = Math.max(session.lastSeenAt, usage.pendingSession(session.id)?.at ?? 0)
-    const { id, email, emailVerifiedAt } = account
-    const live = { session, user: { id, email, emailVerified: emailVerifiedAt !== null }, seenAt }
+    const { id, email } = account
+    const live = { session, user: { id, email, proofs: proofsOf(account) }, seenAt }
     if (session.isUnderOldRoot) later((store) => store.sessions.rehash(session, value))
     // Not cached if sessions were dropped during the load: the row may be gone by now.
     if (generation === generations) setBounded(sessions, maxRemembered, key, live)
@@ -251,9 +256,10 @@ export function createCredentials(parts: Parts): Credentials {
   return {
     recognise,
     authenticate,
+    peekProofs: proven.peek,
     dropUser(userId) {
       generations++
-      verified.drop(userId)
+      proven.drop(userId)
       for (const [key, live] of sessions) if (live.user.id === userId) sessions.delete(key)
     },
     clear() {
@@ -261,7 +267,7 @@ export function createCredentials(parts: Parts): Credentials {
       located.clear()
       sessions.clear()
       claims.clear()
-      verified.clear()
+      proven.clear()
     },
     get generation() {
       return generations
@@ -289,9 +295,8 @@ function isAddressAllowed(token: TokenRecord, ip: string): boolean {
   if (token.allowedIps.length === 0) return true
   let ranges = allowedRanges.get(token)
   if (!ranges) {
-    ranges = token.allowedIps.flatMap((entry) => parseRange(entry) ?? [])
+    ranges = toRanges(token.allowedIps)
     allowedRanges.set(token, ranges)
   }
-  const address = parseAddress(ip)
-  return address !== undefined && ranges.some((range) => isInRange(address, range))
+  return isInRanges(ip, ranges)
 }

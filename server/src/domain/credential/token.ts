@@ -8,13 +8,14 @@ import {
   type TokenListQuery,
   type TokenRotation,
 } from '@coffer/contract/token'
-import { parseRange, rangeProblem } from '../../address-range.ts'
 import { newId } from '../../crypto/id.ts'
 import { createBearer, hashBearer, tokenPrefix, withTokenWord } from '../../crypto/token.ts'
-import { Failure, invalid } from '../../failure.ts'
+import { Failure } from '../../failure.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import { type Access, mayManageAll, reauthorise, requireWorkspace } from '../access/access.ts'
+import { requireTokenLife } from '../access/policy.ts'
 import { hasRoleIn, isScopeWithin, reachedScope, requireScopeWithin } from '../access/scope-grant.ts'
+import { checkAddresses } from '../allowed-address.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { decodeIdCursor, encodeCursor } from '../cursor.ts'
@@ -193,7 +194,8 @@ async function issueToken(ctx: Context, access: Access, plan: TokenPlan): Promis
   }
   await inTransaction(ctx, workspaceId, async (ctx) => {
     // Someone who was removed a moment ago must not create a token: it would come to life with their next invite.
-    await reauthorise(ctx, access, 'token:create')
+    const { snapshot } = await reauthorise(ctx, access, 'token:create')
+    requireTokenLife(snapshot.policy, token.expiresAt === null ? null : token.expiresAt - token.createdAt)
     if (!(await ctx.store.tokens.makeRoom(workspaceId, token.createdBy, ctx.now(), maxTokens))) {
       throw new Failure(
         'conflict',
@@ -254,12 +256,6 @@ async function requireMayHold(ctx: WriteContext, access: Access, token: TokenRec
   if (token.type === 'cli' || (maker?.isOwner && token.permission === 'read-write')) {
     throw new Failure('forbidden', 'Only the creator of this token can rotate it; you can revoke it.')
   }
-}
-
-function checkAddresses(entries: readonly string[]): readonly string[] {
-  const wrong = entries.find((entry) => parseRange(entry) === undefined)
-  if (wrong !== undefined) throw invalid('allowedIps', rangeProblem(wrong))
-  return entries
 }
 
 function toIssued(ctx: Context, token: TokenRecord, value: string): IssuedToken {

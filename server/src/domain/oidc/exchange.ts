@@ -7,8 +7,9 @@ import type { IdPath } from '@coffer/contract/field'
 import type { IdentityCheck, IdentityExchange, IdentityTest, IdentityVerdict } from '@coffer/contract/oidc'
 import { jwtLifetimeSeconds } from '../../crypto/jwt.ts'
 import { yieldToEventLoop } from '../../event-loop.ts'
-import { Failure } from '../../failure.ts'
+import { Failure, isFailure } from '../../failure.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
+import { requireWorkspace } from '../access/access.ts'
 import { reachOf } from '../access/outbound-reach.ts'
 import type { Context } from '../context.ts'
 import { identityActor } from '../credential/credential.ts'
@@ -30,10 +31,27 @@ export async function exchangeIdentity(ctx: Context, body: IdentityExchange): Pr
     await recordRefusal(ctx, workspaceId, token, judged.reasons)
     throw new Failure('exchangeRefused')
   }
+  await requireAdmitted(ctx, judged.identity, judged.token)
   const { id, workspaceId: workspace, generation } = judged.identity
   const issued = issueJwt(ctx, { sub: id, kind: 'oidc', workspace, generation })
   await recordLogin(ctx, judged.identity, judged.token)
   return issued
+}
+
+/** The policy of the workspace may not admit the address of the request: the issued JWT would be refused there too. */
+async function requireAdmitted(ctx: Context, identity: IdentityRecord, token: ExternalToken): Promise<void> {
+  const { id, workspaceId } = identity
+  const actor = identityActor(identity, ctx.now() + jwtLifetimeSeconds * secondMs)
+  try {
+    await requireWorkspace({ ...ctx, actor }, { ws: workspaceId }, 'workspace:read')
+  } catch (error) {
+    if (isFailure(error, 'forbidden')) {
+      const expected = 'an address that the policy of the workspace allows'
+      const reason = { identity: id, check: 'address', ok: false, expected, actual: ctx.request.ip }
+      await recordRefusal(ctx, workspaceId, token, [reason])
+    }
+    throw error
+  }
 }
 
 export async function testIdentity(ctx: Context, path: IdPath, body: IdentityTest): Promise<IdentityVerdict> {

@@ -18,8 +18,10 @@ import { Failure, invalid } from '../../failure.ts'
 import { ownerOf } from '../../store/owner.ts'
 import type { ShareContent, ShareLock, ShareRecord } from '../../store/share/share.ts'
 import { inRole, type ProjectAccess, reachesEnvironments, reauthorise, requireProject } from '../access/access.ts'
+import { requireSharing } from '../access/policy.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
+import { shareEnd } from '../policy.ts'
 import { reachesProject } from '../scope.ts'
 import { secretsEntity } from '../secret/audit-record.ts'
 import { inPasswordSlot } from '../slot.ts'
@@ -46,6 +48,8 @@ export async function createShare(ctx: Context, path: ProjectPath, body: NewShar
   const access = await requireProject(ctx, path, 'share:write')
   const { project, snapshot } = access
   const workspaceId = snapshot.workspace.id
+  // Checked before secrets are read into the share, and again under the lock.
+  requireSharing(snapshot.policy, { kind: body.envelope ? 'e2e' : 'server', lifeMs: body.expiresIn * secondMs })
   const { content, lock, copied, ...plan } = await planShare(ctx, access, body)
   const at = ctx.now()
   const share: ShareRecord & ShareLock = {
@@ -72,7 +76,8 @@ export async function createShare(ctx: Context, path: ProjectPath, body: NewShar
   await inTransaction(ctx, workspaceId, async (ctx) => {
     // Checked again under the lock: a member removed meanwhile must not leave a share that opens once they rejoin, and
     // a deleted environment must not leave a share of its values.
-    await reauthorise(ctx, access, 'share:write')
+    const current = await reauthorise(ctx, access, 'share:write')
+    requireSharing(current.snapshot.policy, { kind: share.kind, lifeMs: body.expiresIn * secondMs })
     const { environmentIds } = share
     if ((await ctx.store.environments.count(environmentIds, workspaceId)) < environmentIds.length) {
       throw new Failure('notFound')
@@ -171,7 +176,7 @@ export async function listShares(ctx: Context, path: ProjectPath): Promise<Share
   const { project, snapshot } = access
   const whose = managesShares(access) ? null : ctx.actor.userId
   const shares = await ctx.store.shares.list(project.id, snapshot.workspace.id, whose)
-  return shares.filter((share) => isVisible(ctx, access, share)).map((share) => toShare(ctx, share))
+  return shares.filter((share) => isVisible(ctx, access, share)).map((share) => toShare(ctx, access, share))
 }
 
 export async function revokeShare(ctx: Context, path: SharePath): Promise<void> {
@@ -211,9 +216,10 @@ function isVisible(ctx: Context, access: ProjectAccess, share: ShareRecord): boo
   return ownerOf(share) === ctx.actor.userId && reachesEnvironments(inRole(access, 'developer'), share.environmentIds)
 }
 
-function toShare(ctx: Context, share: ShareRecord): Share {
+function toShare(ctx: Context, { snapshot }: ProjectAccess, share: ShareRecord): Share {
+  const expiresAt = shareEnd(snapshot.policy, share) ?? share.expiresAt
   const { id, label, kind, views, maxViews, failures, maxFailures, hasPassword } = share
-  const hasExpired = share.state === 'active' && share.expiresAt <= ctx.now()
+  const hasExpired = share.state === 'active' && expiresAt <= ctx.now()
   return {
     id,
     label,
@@ -226,7 +232,7 @@ function toShare(ctx: Context, share: ShareRecord): Share {
     hasPassword,
     createdById: ownerOf(share),
     createdAt: iso(share.createdAt),
-    expiresAt: iso(share.expiresAt),
+    expiresAt: iso(expiresAt),
     lastViewedAt: maybeIso(share.lastViewedAt),
   }
 }

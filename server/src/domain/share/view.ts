@@ -9,7 +9,7 @@ import { verifyPassword } from '../../crypto/password.ts'
 import { hashProof, isProofRight } from '../../crypto/share-proof.ts'
 import { Failure } from '../../failure.ts'
 import type { LockedShare, ShareRecord } from '../../store/share/share.ts'
-import { isStillShared } from '../access/on-behalf.ts'
+import { findShareEnd } from '../access/on-behalf.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { inPasswordSlot, inSharePasswordSlot, inTokenLookUpSlot } from '../slot.ts'
@@ -57,7 +57,8 @@ async function findShare(ctx: Context, token: string): Promise<LockedShare | und
     await inQuietTransaction(ctx, `share:${share.id}`, (store) => store.shares.expire(share, at))
     return undefined
   }
-  return (await isStillShared(ctx, share)) ? share : undefined
+  const expiresAt = await findShareEnd(ctx, share)
+  return expiresAt !== undefined && expiresAt > at ? { ...share, expiresAt } : undefined
 }
 
 /** True if nobody may open the share any more: it has expired, or the time for fetching a lost response is over. */

@@ -77,6 +77,7 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
     ['signing keys', (ctx) => moveSigningKeys(ctx.transaction.db, ctx.keys, batchSize)],
     ['memberships', (ctx) => ctx.store.members.resign(batchSize)],
     ['service accounts', (ctx) => ctx.store.serviceAccounts.resign(batchSize)],
+    ['workspace policies', (ctx) => ctx.store.policies.resign(batchSize)],
     ['ended invites', (ctx) => ctx.store.invites.forgetEndedHashes(ctx.now(), batchSize)],
     ['invites', (ctx) => ctx.store.invites.resign(batchSize)],
     ['ended tokens', (ctx) => ctx.store.tokens.forgetEndedHashes(ctx.now(), batchSize)],

@@ -18,6 +18,14 @@ export type Account = {
   /** When the person proved that they receive mail at the address; null if never. */
   readonly emailVerifiedAt: number | null
 }
+/** What a person has proven about their account. */
+export type AccountProofs = { readonly emailVerified: boolean; readonly hasSecondFactor: boolean }
+
+export const proofsOf = (account: Pick<Account, 'emailVerifiedAt' | 'totpId'>): AccountProofs => ({
+  emailVerified: account.emailVerifiedAt !== null,
+  hasSecondFactor: account.totpId !== null,
+})
+
 /** A new account has no second factor yet. */
 export type NewAccount = Omit<Account, 'totpId'>
 type AccountRow = Omit<Account, 'preferences'> & RowMac & { readonly preferences: string }
@@ -69,10 +77,10 @@ export function accountStore(db: Db, keys: Keys) {
       )
     },
 
-    /** Whether the address is confirmed. False for an unknown account, and for a row with a bad MAC. */
-    async isVerified(id: string): Promise<boolean> {
+    /** An unknown account, or a row with a bad MAC, has proven nothing. */
+    async findProofs(id: string): Promise<AccountProofs> {
       const row = await findRow(id)
-      return !!row && row.emailVerifiedAt !== null && (await rows.isGenuine(row))
+      return row && (await rows.isGenuine(row)) ? proofsOf(row) : { emailVerified: false, hasSecondFactor: false }
     },
 
     /** All members of a workspace. Rows with a bad MAC are skipped, so that the others can still be listed. */

@@ -74,6 +74,16 @@ export function sessionStore(db: Db, keys: Keys) {
       return (await db.one(sql`select id from session where id = ${id} and user_id = ${userId}`)) !== undefined
     },
 
+    /** Where each member of a workspace opened the session that they used last, of those that are not over. */
+    async listLastAddresses(workspaceId: string, nowMs: number): Promise<Map<string, string>> {
+      const found = await db.all<{ userId: string; ip: string }>(sql`
+        select user_id as "userId", ip from session
+        where user_id in (select user_id from member where workspace_id = ${workspaceId}) and expires_at > ${nowMs}
+          and ip <> ''
+        order by last_seen_at, id`)
+      return new Map(found.map(({ userId, ip }) => [userId, ip]))
+    },
+
     /** Newest first. */
     async list(userId: string): Promise<Session[]> {
       const found = await db.all<SessionRow>(sql`

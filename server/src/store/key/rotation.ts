@@ -120,6 +120,7 @@ export async function countRootUses(db: Db): Promise<RootUses[]> {
       (select count(*) from signing_key where root_id = r.id) as "signingKeys",
       (select count(*) from member where mac_root_id = r.id)
         + (select count(*) from service_account where mac_root_id = r.id)
+        + (select count(*) from workspace_policy where mac_root_id = r.id)
         + (select count(*) from token where mac_root_id = r.id)
         + (select count(*) from invite where mac_root_id = r.id)
         + (select count(*) from oidc_identity where mac_root_id = r.id)

@@ -4,7 +4,7 @@ import type { Secret, SecretListQuery, SecretPath, SecretQuery, SecretRow } from
 import { Failure, invalid, isFailure } from '../../../failure.ts'
 import type { ReminderRow } from '../../../store/secret/reminder.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
-import { listAccesses, type ProjectAccess, reachedEnvironments, requireProject } from '../../access/access.ts'
+import { type ProjectAccess, reachedEnvironments, requireProject, requireWorkspace } from '../../access/access.ts'
 import { grantOf } from '../../actor.ts'
 import type { ReadDetails } from '../../audit/read-recorder.ts'
 import { readDetails } from '../../audit/record-read.ts'
@@ -78,19 +78,20 @@ const scopedQuery: SecretListQuery = { resolve: true }
 /** Reads the one environment that the credential is scoped to, so the request needs no parameters. */
 export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
   const { credential } = ctx.actor
-  const scope = grantOf(credential)?.scope
+  const grant = grantOf(credential)
+  const scope = grant?.scope
   const [environmentId, ...others] = scope?.environments ?? []
   const isOne = scope && !scope.all && scope.teams.length + scope.projects.length + others.length === 0
-  if (!environmentId || !isOne) {
+  if (!grant || !environmentId || !isOne) {
     throw invalid(
       'scope',
       'this credential is not for exactly one environment: call /v1/workspace/{ws}/project/{prj}/secret?environmentId=….',
     )
   }
-  const [found] = await listAccesses(ctx)
-  const environment = found?.snapshot.environments.get(environmentId)
-  const project = environment && found?.snapshot.projects.get(environment.projectId)
-  if (!found || !environment || !project) throw new Failure('notFound')
+  const found = await requireWorkspace(ctx, { ws: grant.workspaceId }, 'workspace:read')
+  const environment = found.snapshot.environments.get(environmentId)
+  const project = environment && found.snapshot.projects.get(environment.projectId)
+  if (!environment || !project) throw new Failure('notFound')
   const access = { ...found, project }
   if (!reachedEnvironments(access.reach, project).includes(environment)) throw new Failure('notFound')
   const cacheKey = cacheKeyOf(ctx, access, scopedQuery, [environment], true)

@@ -1,0 +1,55 @@
+/** The policy of a workspace: who may enter it, and what may be shared. Only the owner sets it. */
+import type { WorkspacePath } from '@coffer/contract/field'
+import { type ChangedPolicy, openPolicy, type Policy, type PolicyChange } from '@coffer/contract/policy'
+import { Failure } from '../../failure.ts'
+import { reauthorise, requireWorkspace } from '../access/access.ts'
+import { checkAddresses } from '../allowed-address.ts'
+import { record } from '../audit/record.ts'
+import type { Context } from '../context.ts'
+import { isAddressAllowed, type ReadyPolicy, toRules } from '../policy.ts'
+import { announce, inTransaction } from '../transaction.ts'
+import { listShutOut } from './shut-out.ts'
+
+export async function readPolicy(ctx: Context, path: WorkspacePath): Promise<Policy> {
+  const { snapshot } = await requireWorkspace(ctx, path, 'policy:read')
+  return shown(snapshot.policy)
+}
+
+/** A dry run makes every check and lists who would be shut out, but saves nothing. */
+export async function updatePolicy(ctx: Context, path: WorkspacePath, body: PolicyChange): Promise<ChangedPolicy> {
+  const access = await requireWorkspace(ctx, path, 'policy:write')
+  const { workspace } = access.snapshot
+  const { dryRun = false, allowedIps = [], ...rules } = body
+  checkAddresses(allowedIps)
+  const policy = { ...rules, ...(allowedIps.length > 0 && { allowedIps }) }
+  refuseOwnLockOut(ctx, policy)
+  const shutOut = await listShutOut(ctx, access, toRules(policy))
+  if (dryRun) return { success: true, ...policy, shutOut }
+  await inTransaction(ctx, workspace.id, async (ctx) => {
+    const current = await reauthorise(ctx, access, 'policy:write')
+    await ctx.store.policies.save(workspace.id, policy, ctx.now())
+    const entity = { type: 'policy', id: workspace.id, name: workspace.name }
+    const before = { ...shown(current.snapshot.policy) }
+    await record(ctx, { chain: workspace.id, action: 'UPDATE', entity, before, after: { ...policy } })
+    await announce(ctx, 'workspace', workspace.id)
+  })
+  return { success: true, ...policy, shutOut }
+}
+
+const shown = (policy: ReadyPolicy | undefined): Policy => (typeof policy === 'object' ? policy.document : openPolicy)
+
+/** A missing second factor is no lock-out: the owner can set one up without entering the workspace. */
+function refuseOwnLockOut({ actor, request, mail }: Context, policy: Policy): void {
+  if (!isAddressAllowed(toRules(policy), request.ip)) {
+    throw new Failure(
+      'conflict',
+      `allowedIps: does not hold your own address, ${request.ip}: with this list you could not enter the workspace.`,
+    )
+  }
+  if (policy.requireVerifiedEmail && !actor.emailVerified && !mail) {
+    throw new Failure(
+      'conflict',
+      'requireVerifiedEmail: your own address is not confirmed, and this service has no mail server to confirm it by.',
+    )
+  }
+}
