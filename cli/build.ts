@@ -33,10 +33,9 @@ export async function buildPackage(folder: string): Promise<void> {
     },
   })
   await build.close()
-  // Starts as the program of the repository does, without a compile cache.
   const start = readFileSync(join(root, 'cli/start.js'), 'utf8')
-    .replace(/^(\/\/|import ).*\n|^ +module\.enable.*\n/gm, '')
-    .replace(/const .*\n +await main\(\)/, "require('./main.js').main()")
+    .replace(/^\/\/.*\n/gm, '')
+    .replace(/const { main }.*\n +await main\(\)/, "require('./main.js').main()")
   writeFileSync(join(folder, 'coffer.js'), start)
   chmodSync(join(folder, 'coffer.js'), 0o755)
   const {

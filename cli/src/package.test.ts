@@ -1,6 +1,6 @@
 /** The built package works in an empty folder, without this repository. */
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -8,6 +8,8 @@ import { expect, onTestFinished, test } from 'vitest'
 import { startSdkService } from '../../test/sdk-service.ts'
 import { buildPackage } from '../build.ts'
 import { commandTable } from './commands/table.ts'
+
+const compiled = '.cache/coffer-compiled'
 
 test('npm installs it, its help lists every command, and it reads from a service', async () => {
   const service = await startSdkService()
@@ -40,6 +42,19 @@ test('npm installs it, its help lists every command, and it reads from a service
     run(join(consumer, 'node_modules/.bin/coffer'), args, { HOME: folder, ...env })
 
   expect(await coffer(['--version'])).toBe('0.1.0\n')
+  expect(await readdir(join(folder, compiled))).toHaveLength(1)
+  expect((await stat(join(folder, compiled))).mode & 0o777).toBe(0o700)
+  // Compiled code that somebody else could have put there would run with the rights of this user.
+  const open = join(folder, 'open')
+  await mkdir(open)
+  await chmod(open, 0o777)
+  expect(await coffer(['--version'], { HOME: open })).toBe('0.1.0\n')
+  expect(await readdir(open)).toEqual([])
+  await mkdir(join(folder, 'own', compiled), { recursive: true })
+  await chmod(join(folder, 'own', compiled), 0o770)
+  expect(await coffer(['--version'], { HOME: join(folder, 'own') })).toBe('0.1.0\n')
+  expect(await readdir(join(folder, 'own', compiled))).toEqual([])
+  for (const HOME of ['', '/dev/null']) expect(await coffer(['--version'], { HOME })).toBe('0.1.0\n')
   const older = "--import=data:text/javascript,Object.defineProperty(process,'versions',{value:{node:'20.1.0'}})"
   await expect(coffer(['--version'], { NODE_OPTIONS: older })).rejects.toMatchObject({
     code: 1,
