@@ -26,8 +26,8 @@ export function createSharedCall<Result>(
       return await orAborted(joined.result, signal)
     } finally {
       joined.callers--
-      if (joined.callers === 0) {
-        if (running === joined) running = undefined
+      if (joined.callers === 0 && running === joined) {
+        running = undefined
         joined.controller.abort()
       }
     }
