@@ -168,11 +168,14 @@ export type Caller = {
 }
 
 type CallerRole = Role | 'owner'
-type CallerGrant = { readonly role: CallerRole; readonly scope: Scope }
+export type CallerGrant = { readonly role: CallerRole; readonly scope: Scope }
 
 const ranks = { member: 0, developer: 1, admin: 2, owner: 3 }
 
-export function expectedStatus(world: World, caller: Caller, name: EndpointName, ask: Ask): number {
+/** The parts of a world that rights depend on. */
+type Places = Pick<World, 'containers' | 'homes' | 'projects'>
+
+export function expectedStatus(world: Places, caller: Caller, name: EndpointName, ask: Ask): number {
   const right = rights[name]
   const success = ask.status ?? endpoints[name].status
   if (right === 'public') return ask.isMalformed ? 400 : success
@@ -214,14 +217,14 @@ export function expectedStatus(world: World, caller: Caller, name: EndpointName,
 }
 
 /** The scope is that of the credential itself: a session has none. */
-function scopedStatus(world: World, caller: Caller, success: number): number {
+function scopedStatus(world: Places, caller: Caller, success: number): number {
   const [environmentId] = caller.limit?.environments ?? []
   if (environmentId === undefined) return 400
   return holds(world, caller, environmentId) ? success : 404
 }
 
 /** A token that writes is for developers, somewhere in what it covers. */
-function newTokenStatus(world: World, caller: Caller, { permission, scope }: NewToken, success: number): number {
+function newTokenStatus(world: Places, caller: Caller, { permission, scope }: NewToken, success: number): number {
   const writes = permission === 'read-write'
   if (writes && !holdsPart(world, caller, undefined, 'developer')) return 403
   if (!holdsScope(world, caller, scope)) return 400
@@ -243,7 +246,7 @@ function holdsAll({ grants, limit }: Caller, least: CallerRole = 'member'): bool
  * One of the caller's grants has the role and names the place, or something that it lies in; so does the scope of the
  * credential. All parts together are not the whole.
  */
-export function holds(world: World, caller: Caller, id: string | undefined, least: CallerRole = 'member'): boolean {
+export function holds(world: Places, caller: Caller, id: string | undefined, least: CallerRole = 'member'): boolean {
   if (id === undefined) return false
   const start = world.homes.get(id) ?? id
   if (!world.containers.has(start)) return false
@@ -256,14 +259,14 @@ export function holds(world: World, caller: Caller, id: string | undefined, leas
 }
 
 /** The caller has the role at the place or at something in it; without a place, somewhere in the workspace. */
-function holdsPart(world: World, caller: Caller, id: string | undefined, least: CallerRole): boolean {
+function holdsPart(world: Places, caller: Caller, id: string | undefined, least: CallerRole): boolean {
   if (id === undefined) return caller.grants.some(({ role }) => isAtLeast(role, least))
   if (holds(world, caller, id, least)) return true
   return [...world.containers].some(([part, container]) => container === id && holdsPart(world, caller, part, least))
 }
 
 /** It is held, or something in it is. */
-export const sees = (world: World, caller: Caller, id: string) => holdsPart(world, caller, id, 'member')
+export const sees = (world: Places, caller: Caller, id: string) => holdsPart(world, caller, id, 'member')
 
 function seesToken(caller: Caller, token: keyof TokenIds | 'absent'): boolean {
   // No token was made by an identity.
@@ -277,10 +280,10 @@ function seesToken(caller: Caller, token: keyof TokenIds | 'absent'): boolean {
 export const managesTokens = (caller: Caller) => holdsAll(caller, 'admin')
 
 /** One's own, and for an admin of the whole project everyone's. */
-export const seesShare = (world: World, caller: Caller) =>
+export const seesShare = (world: Places, caller: Caller) =>
   isOwner(caller) || holds(world, caller, world.projects.right, 'admin')
 
 /** Nobody grants what they do not hold: to see something as the container of a part is not to hold it. */
-export function holdsScope(world: World, caller: Caller, { all, teams, projects, environments }: Scope): boolean {
+export function holdsScope(world: Places, caller: Caller, { all, teams, projects, environments }: Scope): boolean {
   return all ? holdsAll(caller) : [...teams, ...projects, ...environments].every((id) => holds(world, caller, id))
 }
