@@ -40,10 +40,14 @@ export const explainedActions = [
   'policy:write',
   'access:read',
 ] as const satisfies readonly EndpointPermission[]
+export type ExplainedAction = (typeof explainedActions)[number]
 
 const ActorType = words('user', 'service', 'token', 'oidc')
 
-/** People are named by their address, tokens, service accounts and identities by their name. */
+/**
+ * People are named by their address, tokens, service accounts and identities by their name. The id of a person is that of
+ * their row in the list of members; a pending invite has one too.
+ */
 export const AccessActor = Type.Object({ type: ActorType, id: Id, name: Type.String() })
 export type AccessActor = Static<typeof AccessActor>
 
@@ -51,9 +55,11 @@ export const ExplainQuery = Type.Object({
   /** The id of a member, a person, a token, a service account or an identity, or the address of a person. */
   actor: Type.String({ minLength: 1, maxLength: 254 }),
   action: words(...explainedActions),
+  /** Id or name, for actions on teams and new projects. */
+  team: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
   /** Slug or id. */
   project: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
-  /** Id, or name within the project. */
+  /** Id, or name within the project. Without a project or an environment, the answer is about any of them. */
   environment: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
   /** The address that the request comes from. If it is absent, rules about addresses are described, not applied. */
   ip: Type.Optional(Type.String({ minLength: 2, maxLength: 50 })),
@@ -66,6 +72,7 @@ export const Explanation = Type.Object({
   status: Type.Integer(),
   actor: AccessActor,
   action: Type.String(),
+  teamId: nullable(Id),
   projectId: nullable(Id),
   environmentId: nullable(Id),
   /** The grant that allows it. Null if none does, and for identities, which have none. */

@@ -56,6 +56,7 @@ export type ExplainQuery = {
     | 'policy:read'
     | 'policy:write'
     | 'access:read'
+  team?: string
   project?: string
   environment?: string
   ip?: string
@@ -66,6 +67,7 @@ export type Explanation = {
   status: number
   actor: AccessActor
   action: string
+  teamId: string | null
   projectId: string | null
   environmentId: string | null
   grant: Grant | null

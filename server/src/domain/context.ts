@@ -62,6 +62,8 @@ type RequestInfo = {
   readonly userAgent: string
   /** Set for public endpoints: the Host header names this machine, and no proxy forwarded the request. */
   readonly isDirect?: boolean
+  /** Set if access is explained and no address was named: rules about addresses do not apply. */
+  readonly hasNoAddress?: boolean
   /** Reserves memory for a response of about this size, or rejects with `overloaded`; undefined if it is free now. */
   reserve(bytes: number): Promise<void> | undefined
 }

@@ -18,5 +18,16 @@ export function decodeIdCursor(cursor: string): string {
   return id
 }
 
+/** For lists of several kinds of rows, whose position is the kind and the id of a row. */
+export function decodeTypedCursor<Type extends string>(
+  cursor: string,
+  types: readonly Type[],
+): { readonly type: Type; readonly id: string } {
+  const [word = '', id = '', ...rest] = decode(cursor).split(':')
+  const type = types.find((one) => one === word)
+  if (type === undefined || !isId(id) || rest.length > 0) throw unknownCursor()
+  return { type, id }
+}
+
 const decode = (cursor: string) => Buffer.from(cursor, 'base64url').toString('latin1')
 export const unknownCursor = () => invalid('cursor', 'is not valid: use the X-Next-Cursor of the previous page.')

@@ -19,6 +19,7 @@ import { answerError } from './response/error.ts'
 import { logoRoute } from './response/logo.ts'
 import type { StaticFolder } from './response/static-file.ts'
 import { serveInto } from './route.ts'
+import { accessRoutes } from './routes/access/access.ts'
 import { auditRoutes } from './routes/audit/audit.ts'
 import { authRoutes } from './routes/auth/auth.ts'
 import { dashboardRoute } from './routes/dashboard.ts'
@@ -73,6 +74,7 @@ const areas = [
   syncRoutes,
   tokenRoutes,
   oidcRoutes,
+  accessRoutes,
   auditRoutes,
 ]
 

@@ -159,6 +159,28 @@ export function tokenStore(db: Db, keys: Keys) {
       return { tokens: await genuineOnly(shown), next: found.length > limit ? shown.at(-1)?.id : undefined }
     },
 
+    /** A page after the id `after`, oldest first, of tokens that are neither revoked nor expired. */
+    async listLiving(
+      workspaceId: string,
+      nowMs: number,
+      { after, limit }: { after: string; limit: number },
+    ): Promise<TokenRecord[]> {
+      const tokens: TokenRecord[] = []
+      // Skipped rows are made up for: a short page means that there are no more.
+      for (let from = after, hasMore = true; hasMore && tokens.length < limit; ) {
+        const wanted = limit - tokens.length
+        const found = await db.all<TokenRow>(sql`
+          select ${columns} from token
+          where workspace_id = ${workspaceId} and id > ${from}
+            and revoked_at is null and (expires_at is null or expires_at > ${nowMs})
+          order by id limit ${wanted}`)
+        tokens.push(...(await genuineOnly(found)))
+        hasMore = found.length === wanted
+        from = found.at(-1)?.id ?? from
+      }
+      return tokens
+    },
+
     /** Removes an owner's ended tokens, oldest first, until one more fits; false if too many are still valid. */
     async makeRoom(workspaceId: string, ownerId: string, nowMs: number, max: number): Promise<boolean> {
       const owned = await db.one<{ count: number }>(sql`

@@ -11,12 +11,11 @@ import { Failure } from '../../failure.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
 import type { Member } from '../../store/workspace/member.ts'
 import { credentialPermission, grantOf } from '../actor.ts'
-import {
-  type SnapshotEnvironment,
-  type SnapshotProject,
-  type SnapshotTeam,
-  toSnapshotEnvironment,
-  type WorkspaceSnapshot,
+import type {
+  SnapshotEnvironment,
+  SnapshotProject,
+  SnapshotTeam,
+  WorkspaceSnapshot,
 } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { holdsRole, type Rights, reachInRole, rightsWithin } from '../grant.ts'
@@ -80,34 +79,20 @@ export async function reauthorise(
   return current
 }
 
-/**
- * Reloads the project's environments under the workspace lock. The cached snapshot may lack an environment that another
- * node created a moment ago, and a change to the whole project must not skip it.
- */
-export async function withStoredEnvironments<Held extends ProjectAccess>(
-  ctx: WriteContext,
-  access: Held,
-): Promise<Held> {
-  const { snapshot, project: cached } = access
-  const rows = await ctx.store.environments.listOf(cached.id, snapshot.workspace.id)
-  const known = new Set(cached.environments.map(({ id }) => id))
-  if (rows.length === known.size && rows.every(({ id }) => known.has(id))) return access
-  const project = { ...cached, environments: rows.map(toSnapshotEnvironment) }
-  const others = [...snapshot.environments].filter(([id]) => !known.has(id))
-  const current = {
-    ...snapshot,
-    environments: new Map([...others, ...project.environments.map((one) => [one.id, one] as const)]),
-    projects: new Map(snapshot.projects).set(project.id, project),
-    projectsBySlug: new Map(snapshot.projectsBySlug).set(project.slug, project),
-  }
-  return { ...access, project, snapshot: current }
+export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:write'): Promise<TeamAccess> {
+  return requireTeamOf(ctx, await requireWorkspace(ctx, path, 'workspace:read'), path.id, permission)
 }
 
-export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:write'): Promise<TeamAccess> {
-  const access = await requireWorkspace(ctx, path, 'workspace:read')
-  const team = visibleTeam(access, path.id.toLowerCase())
+/** Like `requireTeam`, in a workspace that the caller sees. */
+export function requireTeamOf(
+  ctx: Context,
+  access: Access,
+  id: string,
+  permission: 'team:read' | 'team:write',
+): TeamAccess {
+  const team = visibleTeam(access, id.toLowerCase())
   authorise(ctx, access, permission)
-  requireWholeTeam(access, team)
+  if (permission === 'team:write') requireWholeTeam(access, team)
   return { ...access, team }
 }
 
@@ -126,7 +111,7 @@ function requireWholeTeam(access: Access, team: SnapshotTeam): void {
   throw new Failure('forbidden', message)
 }
 
-type ProjectPermission = Extract<
+export type ProjectPermission = Extract<
   WorkspacePermission,
   `${'project' | 'environment' | 'secret' | 'share' | 'sync'}:${string}`
 >
@@ -138,8 +123,17 @@ export async function requireProject(
 ): Promise<ProjectAccess> {
   // Every read of a secret passes here: a cached workspace snapshot saves it an await.
   const snapshot = peekSnapshot(ctx, path.ws) ?? (await findSnapshot(ctx, path.ws))
-  const access = accessWithin(ctx, snapshot, 'workspace:read')
-  const project = access.snapshot.projectsBySlug.get(path.prj) ?? access.snapshot.projects.get(path.prj)
+  return requireProjectOf(ctx, accessWithin(ctx, snapshot, 'workspace:read'), path.prj, permission)
+}
+
+/** Like `requireProject`, in a workspace that the caller sees. */
+export function requireProjectOf(
+  ctx: Context,
+  access: Access,
+  slugOrId: string,
+  permission: ProjectPermission,
+): ProjectAccess {
+  const project = access.snapshot.projectsBySlug.get(slugOrId) ?? access.snapshot.projects.get(slugOrId)
   if (!project || !seesProject(access.reach, project)) throw new Failure('notFound')
   authorise(ctx, access, permission, { project })
   if (rules[permission].wholeProject && !reachesProject(inRole(access, rules[permission].role).reach, project)) {
@@ -165,8 +159,17 @@ export async function requireEnvironment(
   path: EnvironmentPath,
   permission: 'environment:write' | 'secret:read' | 'secret:write' | 'sync:write',
 ): Promise<EnvironmentAccess> {
-  const access = await requireProject(ctx, path, 'environment:read')
-  const environment = access.snapshot.environments.get(path.environmentId.toLowerCase())
+  return requireEnvironmentOf(ctx, await requireProject(ctx, path, 'environment:read'), path.environmentId, permission)
+}
+
+/** Like `requireEnvironment`, in a project that the caller sees. */
+export function requireEnvironmentOf(
+  ctx: Context,
+  access: ProjectAccess,
+  id: string,
+  permission: ProjectPermission,
+): EnvironmentAccess {
+  const environment = access.snapshot.environments.get(id.toLowerCase())
   const isHere = environment?.projectId === access.project.id
   if (!environment || !isHere || !reachesEnvironment(access.reach, access.project, environment)) {
     throw new Failure('notFound')
@@ -271,7 +274,7 @@ async function findSnapshot(ctx: Context, slugOrId: string): Promise<WorkspaceSn
 }
 
 /** Adds the access to `ctx.run.granted`, which is checked again after a wait. */
-function accessTo(ctx: Context, snapshot: WorkspaceSnapshot | undefined): Access | undefined {
+export function accessTo(ctx: Context, snapshot: WorkspaceSnapshot | undefined): Access | undefined {
   const access = evaluate(ctx, snapshot)
   if (access) ctx.run.granted.push(access)
   return access

@@ -19,14 +19,19 @@ import { dayMs } from '../time.ts'
 export function requirePolicy(ctx: Context, policy: ReadyPolicy | undefined, proofs?: AccountProofs): void {
   if (policy === undefined) return
   if (policy === 'tampered') throw closed()
+  const unmet = findUnmet(ctx, policy, proofs)
+  if (unmet) throw new Failure('forbidden', explain(ctx, policy, unmet))
+}
+
+/** The first rule of the policy that the caller does not meet. */
+export function findUnmet(ctx: Context, policy: PolicyRules, proofs?: AccountProofs): UnmetRule | undefined {
   const { actor, request } = ctx
   const subject = {
     person: isPerson(actor) ? (proofs ?? proofsOf(actor)) : undefined,
     tokenCreatedAt: 'token' in actor.credential ? actor.credential.token.createdAt : undefined,
-    address: request.ip,
+    address: request.hasNoAddress ? undefined : request.ip,
   }
-  const unmet = findUnmetRule(policy, subject, ctx.now())
-  if (unmet) throw new Failure('forbidden', explain(ctx, policy, unmet))
+  return findUnmetRule(policy, subject, ctx.now())
 }
 
 const proofsOf = ({ emailVerified = false, hasSecondFactor = false }: Actor): AccountProofs => ({
@@ -55,7 +60,7 @@ function explain({ actor, request }: Context, { document }: PolicyRules, unmet: 
   return sentences[unmet]
 }
 
-const daysText = (days = 0) => (days === 1 ? '1 day' : `${days} days`)
+export const daysText = (days = 0) => (days === 1 ? '1 day' : `${days} days`)
 
 /** Call under the lock of the workspace: checks the stored policy, and what the person has proven by now. */
 export async function requireStoredPolicy(ctx: WriteContext, workspaceId: string): Promise<ReadyPolicy | undefined> {

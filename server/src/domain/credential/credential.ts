@@ -3,7 +3,6 @@
  * checks revocation, expiry and allowed addresses against the workspace snapshot, which every change replaces.
  */
 import { hash } from 'node:crypto'
-import type { AddressRange } from '../../address-range.ts'
 import { setBounded } from '../../bounded-map.ts'
 import { type JwtClaims, keyIdOf, verifyJwt } from '../../crypto/jwt.ts'
 import type { Keyring } from '../../crypto/keyring.ts'
@@ -17,10 +16,10 @@ import { ownerOf } from '../../store/owner.ts'
 import type { Store } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import type { Actor } from '../actor.ts'
-import { isInRanges, toRanges } from '../allowed-address.ts'
 import { createLoadingCache } from '../cache/loading-cache.ts'
 import type { WorkspaceSnapshots } from '../cache/workspace-snapshot.ts'
 import { dayMs, hourMs } from '../time.ts'
+import { findRefusal } from './token-refusal.ts'
 import type { Usage } from './usage.ts'
 
 export const sessionIdleMs = { browser: 12 * hourMs, cli: 8 * hourMs } as const
@@ -201,8 +200,7 @@ export function createCredentials(parts: Parts): Credentials {
     ownEnd: number | null,
   ): Actor {
     const at = now()
-    const isOver = token.revokedAt !== null || (token.expiresAt !== null && token.expiresAt <= at)
-    if (isOver || !isAddressAllowed(token, ip)) throw new Failure('unauthenticated')
+    if (findRefusal(token, at, ip)) throw new Failure('unauthenticated')
     usage.noteToken(token.id, token.workspaceId, at, ip)
     const endOfGrace = value.generation === token.generation ? null : token.previousUntil
     const expiresAt = earlier(token.expiresAt, earlier(ownEnd, endOfGrace))
@@ -287,16 +285,4 @@ export function identityActor(identity: IdentityRecord, expiresAt: number): Acto
 /** Cache key of a credential. A digest, so that a heap dump shows no credentials. */
 export function credentialKey(value: string): string {
   return hash('sha256', value, 'base64')
-}
-
-const allowedRanges = new WeakMap<TokenRecord, readonly AddressRange[]>()
-
-function isAddressAllowed(token: TokenRecord, ip: string): boolean {
-  if (token.allowedIps.length === 0) return true
-  let ranges = allowedRanges.get(token)
-  if (!ranges) {
-    ranges = toRanges(token.allowedIps)
-    allowedRanges.set(token, ranges)
-  }
-  return isInRanges(ip, ranges)
 }

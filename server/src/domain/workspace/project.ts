@@ -12,8 +12,8 @@ import {
   requireWorkspace,
   seesProject,
   seesTeam,
-  withStoredEnvironments,
 } from '../access/access.ts'
+import { withStoredEnvironments } from '../access/stored-environment.ts'
 import { record } from '../audit/record.ts'
 import type { SnapshotProject } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'

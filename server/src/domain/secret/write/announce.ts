@@ -1,5 +1,6 @@
 import { environmentSubject } from '../../../store/change.ts'
-import { type ProjectAccess, withStoredEnvironments } from '../../access/access.ts'
+import type { ProjectAccess } from '../../access/access.ts'
+import { withStoredEnvironments } from '../../access/stored-environment.ts'
 import type { WriteContext } from '../../context.ts'
 import { announce } from '../../transaction.ts'
 
