@@ -10,6 +10,7 @@ import {
   createProject,
   createToken,
   exchange,
+  offline,
   password,
   registerOwner,
   startService,
@@ -31,14 +32,17 @@ export const inside = '198.51.100.7'
 
 export async function startPolicyWorld() {
   const mailServer = await startMailServer()
-  const service = await startService({
-    ...loopbackAllowed,
-    COFFER_TRUSTED_PROXIES: '127.0.0.1',
-    COFFER_EXCHANGE_RATE_LIMIT: '0',
-    COFFER_SYNC: 'off',
-    COFFER_SMTP_URL: `smtp://127.0.0.1:${mailServer.port}`,
-    COFFER_MAIL_FROM: 'coffer@example.com',
-  })
+  const service = await startService(
+    {
+      ...loopbackAllowed,
+      COFFER_TRUSTED_PROXIES: '127.0.0.1',
+      COFFER_EXCHANGE_RATE_LIMIT: '0',
+      COFFER_SYNC: 'off',
+      COFFER_SMTP_URL: `smtp://127.0.0.1:${mailServer.port}`,
+      COFFER_MAIL_FROM: 'coffer@example.com',
+    },
+    offline,
+  )
   const issuer = await startIssuer(() => service.app.services.now())
   await registerOwner(service)
   let made = 0
@@ -136,9 +140,11 @@ export async function startPolicyWorld() {
     newWorkspace,
     confirmEmail,
     /** A new session, for tests that move the clock past the end of the first one. */
-    async logIn(person: TestUser, code?: string): Promise<string> {
-      const body = { email: person.email, password, ...(code !== undefined && { code }) }
-      const answer = await service.call<{ accessToken: string }>('POST', '/v1/auth/login', { body })
+    async logIn(person: TestUser, { code, ip }: { code?: string | undefined; ip?: string } = {}): Promise<string> {
+      const answer = await service.call<{ accessToken: string }>('POST', '/v1/auth/login', {
+        body: { email: person.email, password, ...(code !== undefined && { code }) },
+        ...(ip !== undefined && { headers: from(ip) }),
+      })
       expect(answer.status, answer.text).toBe(200)
       return answer.body.accessToken
     },

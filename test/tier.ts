@@ -62,6 +62,7 @@ export const perEngine: readonly string[] = [
   'server/src/http/routes/email.test.ts',
   'server/src/http/routes/invite.test.ts',
   'server/src/http/routes/{mfa,mfa-storage}.test.ts',
+  'server/src/http/routes/policy/policy.test.ts',
   'server/src/http/routes/session.test.ts',
   'server/src/http/routes/sync/{ownership,push,setup,sync}.test.ts',
 ]
