@@ -13,12 +13,15 @@ import type { Caller, CallerGrant } from './matrix-right.ts'
 const place = fc.nat({ max: 4 })
 const permission = fc.constantFrom<Permission[]>('read', 'read-write')
 /** Places by number: those that do not exist were deleted after the grant. */
-const scope = fc.record({
-  all: fc.nat({ max: 4 }).map((number) => number === 4),
-  teams: fc.array(place, { maxLength: 2 }),
-  projects: fc.array(place, { maxLength: 2 }),
-  environments: fc.array(fc.nat({ max: 9 }), { maxLength: 3 }),
-})
+const scope = fc
+  .record({
+    all: fc.nat({ max: 4 }).map((number) => number === 4),
+    teams: fc.array(place, { maxLength: 2 }),
+    projects: fc.array(place, { maxLength: 2 }),
+    environments: fc.array(fc.nat({ max: 9 }), { maxLength: 3 }),
+  })
+  // The API refuses a scope that names nothing.
+  .filter(({ all, teams, projects, environments }) => all || [...teams, ...projects, ...environments].length > 0)
 type NumberedScope = { all: boolean; teams: number[]; projects: number[]; environments: number[] }
 
 const grant = fc.record({ role: fc.constantFrom<Role[]>('member', 'developer', 'admin'), scope })
