@@ -12,6 +12,7 @@ import { resetMfa } from './operator/account.ts'
 import { archiveAudit, verifyArchives } from './operator/audit.ts'
 import { runDoctor } from './operator/doctor.ts'
 import { rotateEnvironment, rotateRoot, rotateWorkspace, showKeys } from './operator/keys.ts'
+import { removePolicy } from './operator/policy.ts'
 import { settings } from './setting.ts'
 import { readVersion } from './version.ts'
 
@@ -31,6 +32,7 @@ Commands:
   keys rotate-environment <ws> <project> <environment>
                                  re-encrypt one environment's values with a new key; safe to stop and run again
   account reset-mfa <email>      remove the second factor of a person who has lost it; audited
+  policy reset <ws>              remove the policy of a workspace (slug or id) that shuts its owner out; audited
   audit archive --to <folder> [--before <date>] [--workspace <ws>]
                                  write audit entries that are not archived yet to files, and remove archived ones that are
                                  older than the date or COFFER_AUDIT_DAYS; safe to stop and run again
@@ -61,6 +63,9 @@ export async function runCommand(args: readonly string[], env: Record<string, st
     }
     if (command === 'account' && rest[0] === 'reset-mfa' && rest[1] && rest.length === 2) {
       return await resetMfa(readConfig(env), rest[1], print)
+    }
+    if (command === 'policy' && rest[0] === 'reset' && rest[1] && rest.length === 2) {
+      return await removePolicy(readConfig(env), rest[1], print)
     }
     if (command === 'audit' && rest[0] === 'archive') return await archiveAudit(env, rest.slice(1), print)
     if (command === 'audit' && rest[0] === 'verify-archive' && rest.length > 1) {

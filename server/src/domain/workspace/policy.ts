@@ -2,6 +2,7 @@
 import type { WorkspacePath } from '@coffer/contract/field'
 import { type ChangedPolicy, openPolicy, type Policy, type PolicyChange } from '@coffer/contract/policy'
 import { Failure } from '../../failure.ts'
+import type { WorkspaceRow } from '../../store/workspace/workspace.ts'
 import { reauthorise, requireWorkspace } from '../access/access.ts'
 import { checkAddresses } from '../allowed-address.ts'
 import { record } from '../audit/record.ts'
@@ -28,13 +29,29 @@ export async function updatePolicy(ctx: Context, path: WorkspacePath, body: Poli
   await inTransaction(ctx, workspace.id, async (ctx) => {
     const current = await reauthorise(ctx, access, 'policy:write')
     await ctx.store.policies.save(workspace.id, policy, ctx.now())
-    const entity = { type: 'policy', id: workspace.id, name: workspace.name }
-    const before = { ...shown(current.snapshot.policy) }
-    await record(ctx, { chain: workspace.id, action: 'UPDATE', entity, before, after: { ...policy } })
+    const states = { before: { ...shown(current.snapshot.policy) }, after: { ...policy } }
+    await record(ctx, { chain: workspace.id, action: 'UPDATE', entity: entity(workspace), ...states })
     await announce(ctx, 'workspace', workspace.id)
   })
   return { success: true, ...policy, shutOut }
 }
+
+/** For the operator: opens a workspace whose owner is shut out, or whose policy was tampered with. */
+export async function resetPolicy(ctx: Context, slugOrId: string): Promise<void> {
+  const id = await ctx.store.workspaces.findIdForAnybody(slugOrId)
+  const workspace = id === undefined ? undefined : await ctx.store.workspaces.find(id)
+  if (!workspace) throw new Failure('notFound', `There is no workspace "${slugOrId}".`)
+  await inTransaction(ctx, workspace.id, async (ctx) => {
+    const stored = await ctx.store.policies.find(workspace.id)
+    if (stored === undefined) throw new Failure('conflict', 'This workspace has no policy: nothing was changed.')
+    await ctx.store.policies.remove(workspace.id)
+    const before = stored === 'tampered' ? { isTampered: true } : { ...stored }
+    await record(ctx, { chain: workspace.id, action: 'DELETE', entity: entity(workspace), before })
+    await announce(ctx, 'workspace', workspace.id)
+  })
+}
+
+const entity = ({ id, name }: WorkspaceRow) => ({ type: 'policy', id, name })
 
 const shown = (policy: ReadyPolicy | undefined): Policy => (typeof policy === 'object' ? policy.document : openPolicy)
 

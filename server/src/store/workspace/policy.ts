@@ -36,6 +36,10 @@ export function policyStore(db: Db, keys: Keys) {
           mac = excluded.mac, mac_root_id = excluded.mac_root_id`)
     },
 
+    async remove(workspaceId: string): Promise<void> {
+      await db.run(sql`delete from workspace_policy where workspace_id = ${workspaceId}`)
+    },
+
     async resign(limit: number): Promise<number> {
       const old = await db.all<PolicyRow>(sql`
         select ${columns} from workspace_policy where mac_root_id <> ${keys.keyring.active.id}
