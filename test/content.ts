@@ -6,7 +6,7 @@ type Row = Readonly<Record<string, SqlValue>>
 type Table = { readonly name: string; readonly key: readonly string[] }
 type Rows = ReadonlyMap<string, Row>
 export type Content = {
-  /** Rows by table and primary key; tables in creation order, so that referenced tables come first. */
+  /** Rows by table and primary key; referenced tables come first. */
   readonly tables: ReadonlyMap<Table, Rows>
   /** The head of every audit chain. */
   readonly trail: string
@@ -147,8 +147,12 @@ const schemaQueries = {
 
 async function readSchema(engine: Engine): Promise<Table[]> {
   const columns = await engine.all<{ name: string; column: string }>(statement([schemaQueries[engine.kind]]))
-  const byTable = Map.groupBy(columns, ({ name }) => name)
-  return [...byTable]
+  const byTable = [...Map.groupBy(columns, ({ name }) => name)]
+  // Older tables have got references to this one, which itself refers to the workspace alone.
+  const isReferenced = ([name]: (typeof byTable)[number]) => name === 'service_account'
+  const place = byTable.findIndex(([name]) => name === 'workspace') + 1
+  const others = byTable.filter((table) => !isReferenced(table))
+  return [...others.slice(0, place), ...byTable.filter(isReferenced), ...others.slice(place)]
     .filter(([name]) => !journals.has(name) && !name.startsWith('sqlite_'))
     .map(([name, parts]) => ({ name, key: parts.map(({ column }) => column) }))
 }

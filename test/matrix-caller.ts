@@ -12,7 +12,7 @@ import { createIdentity, federate, type TestIssuer } from './issuer.ts'
 import type { Caller } from './matrix-right.ts'
 import { changeMember, type ScopeName, scopeNames, scopeOf, type World } from './world.ts'
 
-type Stage = { readonly service: TestService; readonly world: World; readonly issuer: TestIssuer }
+export type Stage = { readonly service: TestService; readonly world: World; readonly issuer: TestIssuer }
 
 /** In the environment that most requests are about; the heir is nobody who asks. */
 export const heirsOwn = 'only the heir may see this'

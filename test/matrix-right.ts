@@ -121,7 +121,7 @@ export const rights: Record<EndpointName, Right> = {
   runSync: setsUpSyncs,
   pauseSync: setsUpSyncs,
   resumeSync: setsUpSyncs,
-  transferSync: setsUpSyncs,
+  transferSync: { ...setsUpSyncs, whole: true },
   deleteSync: setsUpSyncs,
   listSyncRuns: { role: 'admin' },
   readSyncRun: { role: 'admin' },

@@ -13,6 +13,7 @@ import { everything } from '../server/src/domain/scope.ts'
 import { type Ask, absentId, one, type TokenIds } from './ask.ts'
 import { password } from './harness.ts'
 import { secretAsks } from './secret-request.ts'
+import { serviceAsks, transferAsks } from './service-request.ts'
 import { syncAsks } from './sync-request.ts'
 import { newIdentity, scopeNames, scopeOf, type World } from './world.ts'
 
@@ -200,25 +201,8 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     rotateToken: tokenAsks('/rotate', { graceSeconds: 60 }),
     revokeToken: tokenAsks(''),
     ...identityAsks(world),
-    listServiceAccounts: [one('list', `${ws}/service-account`)],
-    createServiceAccount: [
-      one('for everything', `${ws}/service-account`, {
-        body: { name: 'deploy', grants: [{ role: 'developer', scope: { all: true } }] },
-      }),
-    ],
-    updateServiceAccount: [
-      one('absent', `${ws}/service-account/${absentId}`, { body: { name: 'renamed' }, into: absentId }),
-    ],
-    removeServiceAccount: [one('absent', `${ws}/service-account/${absentId}`, { into: absentId })],
-    createServiceToken: [
-      one('absent', `${ws}/service-account/${absentId}/tokens`, {
-        body: { name: 'ci', permission: 'read', scope: { all: true }, expiresIn: '24h' },
-        into: absentId,
-      }),
-    ],
-    transferToken: [
-      one('absent', `${ws}/tokens/${absentId}/transfer`, { body: { serviceAccountId: absentId }, into: absentId }),
-    ],
+    ...serviceAsks(world),
+    transferToken: transferAsks(world),
     readPolicy: [one('read', `${ws}/policy`)],
     updatePolicy: [one('open', `${ws}/policy`, { body: { ...openPolicy } })],
     explainAccess: [one('the owner', `${ws}/explain?actor=${world.email}&action=workspace:read`)],

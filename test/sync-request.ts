@@ -14,6 +14,7 @@ export function syncAsks(world: World): Record<keyof typeof syncEndpoints, reado
   const live = `${list}/${syncs.live}`
   const absent = `${list}/${absentId}`
   const flow = '/v1/sync/heroku/flow'
+  const toService = { serviceAccountId: world.service.id }
   const answers = (syncConfigId: string, step: string, values: Record<string, string> = {}) => ({
     syncConfigId,
     step,
@@ -61,7 +62,12 @@ export function syncAsks(world: World): Record<keyof typeof syncEndpoints, reado
     runSync: each('/run', { status: 409 }, {}),
     pauseSync: each('/pause', { status: 409 }, {}),
     resumeSync: each('/resume', { status: 409 }, { status: 409 }),
-    transferSync: [one('absent', `${absent}/transfer`, { on, into: absentId, body: { serviceAccountId: absentId } })],
+    transferSync: [
+      one('being set up', `${draft}/transfer`, { on, body: toService, status: 409 }),
+      one('running', `${live}/transfer`, { on, into, body: toService }),
+      one('to an absent account', `${live}/transfer`, { on, into: absentId, body: { serviceAccountId: absentId } }),
+      one('absent', `${absent}/transfer`, { on, into: absentId, body: toService }),
+    ],
     deleteSync: [...each('', {}, {}), one('with its remote values', `${live}?remove=true`, { on, into })],
     listSyncRuns: each('/run', {}, {}),
     readSyncRun: [

@@ -8,7 +8,8 @@ import { newId } from '../server/src/crypto/id.ts'
 import { newTypedCode } from '../server/src/crypto/typed-code.ts'
 import { everything } from '../server/src/domain/scope.ts'
 import { createStore } from '../server/src/store/store.ts'
-import { createProject, createTeam, type TestProject, type TestService } from './harness.ts'
+import { createProject, createTeam, createToken, type TestProject, type TestService } from './harness.ts'
+import { createServiceAccount, createServiceToken } from './service-account.ts'
 
 export type World = {
   readonly workspaceId: string
@@ -32,6 +33,8 @@ export type World = {
   readonly heirsSession: string
   /** An identity whose issuer does not exist and is never called. */
   readonly identityId: string
+  /** A developer of everything, with one token; `persons` is a token of the owner that can be transferred to it. */
+  readonly service: { readonly id: string; readonly tokens: { readonly own: string; readonly persons: string } }
   /** A member to whom the workspace can be transferred. */
   readonly heirId: string
   readonly ownerMemberId: string
@@ -132,10 +135,18 @@ export async function createWorld(
     device,
     heirsSession: await findSession(service, heirId, workspace.id),
     identityId: identity.body.id,
+    service: await createService(service, session, slug),
     heirId,
     ...(await createInvite(service, session, slug)),
     containers,
   }
+}
+
+async function createService(service: TestService, session: string, slug: string): Promise<World['service']> {
+  const account = await createServiceAccount(service, session, { name: 'robot' }, slug)
+  const own = await createServiceToken(service, session, account.id, {}, slug)
+  const persons = await createToken(service, session, { name: 'transferable' }, slug)
+  return { id: account.id, tokens: { own: own.id, persons: persons.id } }
 }
 
 async function createInvite(

@@ -43,6 +43,7 @@ import {
 import { type Cell, endpointNames, isAllowed, isDry, isWrite, planCells } from '../../../test/matrix-cell.ts'
 import { type Caller, holds, holdsScope, managesTokens, rights, sees, seesShare } from '../../../test/matrix-right.ts'
 import { requestTable } from '../../../test/request-table.ts'
+import { createServiceCallers } from '../../../test/service-caller.ts'
 import { isDeep } from '../../../test/tier.ts'
 import { createWorld, type World } from '../../../test/world.ts'
 import { createStrangerRecords } from '../domain/audit/anonymous-limit.ts'
@@ -66,7 +67,7 @@ function expectedIds(caller: Caller, name: EndpointName, ask: Ask): string[] | u
   if (name === 'searchSecrets' && shows) return [...new Set([...shows, ...shows.flatMap((id) => container(id) ?? [])])]
   if (shows) return shows
   if (name === 'listTokens') {
-    return managesTokens(caller) ? [...tokenCreators.keys()].slice(0, longestPage) : ownTokens(caller)
+    return managesTokens(caller) ? [...tokenOwners.keys()].slice(0, longestPage) : ownTokens(caller)
   }
   return undefined
 }
@@ -77,13 +78,13 @@ const syncIds = () => [world.syncs.draft, world.syncs.live, world.environments.r
 /** Page size of the token list; nobody has more tokens of their own. */
 const longestPage = 200
 
-async function readTokenMakers({ session }: TestUser): Promise<void> {
+async function readTokenOwners({ session }: TestUser): Promise<void> {
   const list = `/v1/workspace/main/tokens?limit=${longestPage}`
   for (let cursor: string | null = ''; cursor !== null; ) {
     const page: Answer<Token[]> = await service.call<Token[]>('GET', `${list}${cursor && `&cursor=${cursor}`}`, {
       token: session,
     })
-    for (const { id, createdById, scope } of page.body) tokenCreators.set(id, { userId: createdById, scope })
+    for (const { id, ownerId, scope } of page.body) tokenOwners.set(id, { ownerId, scope })
     cursor = page.headers.get('x-next-cursor')
   }
 }
@@ -91,15 +92,15 @@ async function readTokenMakers({ session }: TestUser): Promise<void> {
 const ownTokens = (caller: Caller) => {
   const { tokens, kind } = caller
   if (kind === 'oidc') return []
-  const maker = tokenCreators.get(tokens.own)?.userId
-  return [...tokenCreators]
-    .filter(([, token]) => token.userId === maker)
+  const owner = tokenOwners.get(tokens.own)?.ownerId
+  return [...tokenOwners]
+    .filter(([, token]) => token.ownerId === owner)
     .filter(([id, { scope }]) => kind === 'session' || id === tokens.itself || holdsScope(world, caller, scope))
     .map(([id]) => id)
 }
 
 const outsiders = ['nobody', 'expired', 'revoked', 'strangers'] as const
-const groups: readonly string[] = [...outsiders, ...people.map(({ name }) => name), 'identities']
+const groups: readonly string[] = [...outsiders, ...people.map(({ name }) => name), 'service accounts', 'identities']
 
 /** Tens of thousands of requests on a busy machine may take long. */
 const patienceMs = 300_000
@@ -110,8 +111,8 @@ let world: World
 const callers = new Map<string, readonly Caller[]>()
 /** The cells of this run. */
 let plan: Map<Caller, readonly Cell[]>
-/** Creator and scope of each token of the workspace, in the order of the list. */
-const tokenCreators = new Map<string, { readonly userId: string; readonly scope: Scope }>()
+/** Owner and scope of each token of the workspace, in the order of the list. */
+const tokenOwners = new Map<string, { readonly ownerId: string; readonly scope: Scope }>()
 let cells = 0
 
 beforeAll(async () => {
@@ -143,8 +144,9 @@ beforeAll(async () => {
   for (const person of people) {
     callers.set(person.name, await createCallers(stage, person, owner, ownersToken.id, adminsToken.id))
   }
+  callers.set('service accounts', await createServiceCallers(stage, owner, ownersToken.id))
   callers.set('identities', await createIdentities(stage, owner, tokens))
-  await readTokenMakers(owner)
+  await readTokenOwners(owner)
   plan = planCells(
     world,
     groups.flatMap((group) => askingIn(group).map((caller) => ({ group, caller, isSample: isSampled(group) }))),
@@ -177,7 +179,7 @@ async function run(cell: Cell, caller: Caller): Promise<string[]> {
   if (cell.status !== endpoint.status || endpoint.method !== 'GET') return []
   const expected = expectedIds(caller, name, ask)
   if (!expected) return []
-  const known = name === 'listTokens' ? tokenCreators : new Map([...world.containers, ...world.homes, ...otherIds()])
+  const known = name === 'listTokens' ? tokenOwners : new Map([...world.containers, ...world.homes, ...otherIds()])
   const shown = [...known.keys()].filter((id) => answer.text.includes(id))
   const outside = name === 'listTokens' ? [...world.containers.keys()].filter((id) => !holds(world, caller, id)) : []
   const leaked = outside.filter((id) => answer.text.includes(id))

@@ -39,6 +39,7 @@ import { secretFileRoutes } from './routes/secret/file.ts'
 import { secretReminderRoutes } from './routes/secret/reminder.ts'
 import { secretSearchRoutes } from './routes/secret/search.ts'
 import { secretRoutes } from './routes/secret/secret.ts'
+import { serviceAccountRoutes } from './routes/service-account/service-account.ts'
 import { shareRoutes } from './routes/share/share.ts'
 import { syncRoutes } from './routes/sync/sync.ts'
 import { teamRoutes } from './routes/team.ts'
@@ -73,6 +74,7 @@ const areas = [
   shareRoutes,
   syncRoutes,
   tokenRoutes,
+  serviceAccountRoutes,
   oidcRoutes,
   accessRoutes,
   auditRoutes,

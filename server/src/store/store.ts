@@ -13,6 +13,7 @@ import type { Db } from './engine/sql.ts'
 import type { Keys } from './key/key.ts'
 import { oidcStore } from './oidc.ts'
 import { purgeQueueStore } from './purge-queue.ts'
+import { personalValueStore } from './secret/personal.ts'
 import { secretReminderStore } from './secret/reminder.ts'
 import { secretStore } from './secret/secret.ts'
 import { secretValueStore } from './secret/value.ts'
@@ -51,6 +52,7 @@ export function createStore(db: Db, keys: Keys) {
     mfa: mfaStore(db, keys),
     oidc: oidcStore(db, keys),
     policies: policyStore(db, keys),
+    personalValues: personalValueStore(db),
     projects: projectStore(db),
     secrets: secretStore(db),
     secretReminders: secretReminderStore(db),

@@ -218,14 +218,18 @@ export function tokenStore(db: Db, keys: Keys) {
       return save(toRow(token), expected.hash)
     },
 
-    /** The tokens of a person or a service account that can still be used, newest first. */
-    async listLivingOf(ownerId: string, workspaceId: string, nowMs: number): Promise<TokenRecord[]> {
+    /** All tokens of a person or a service account, ended ones included, newest first. */
+    async listOf(ownerId: string, workspaceId: string): Promise<TokenRecord[]> {
       return genuineOnly(
         await db.all<TokenRow>(sql`
-          select ${columns} from token
-          where workspace_id = ${workspaceId} and ${owner} = ${ownerId}
-            and revoked_at is null and (expires_at is null or expires_at > ${nowMs})
-          order by id desc`),
+          select ${columns} from token where workspace_id = ${workspaceId} and ${owner} = ${ownerId} order by id desc`),
+      )
+    },
+
+    async listOfServiceAccounts(workspaceId: string): Promise<TokenRecord[]> {
+      return genuineOnly(
+        await db.all<TokenRow>(sql`
+          select ${columns} from token where workspace_id = ${workspaceId} and service_account_id is not null`),
       )
     },
 

@@ -41,16 +41,23 @@ export async function readMe(ctx: Context): Promise<Me> {
   }
 }
 
-/** The account of a person, or the identity in the shape of an account. */
+/** The account of a person; an identity or a service account in the shape of one. */
 async function findWho(
   ctx: Context,
 ): Promise<
   Pick<Account, 'id' | 'email' | 'emailVerifiedAt' | 'name' | 'createdAt' | 'totpId' | 'preferences'> | undefined
 > {
-  const { credential, userId } = ctx.actor
-  if (!('identity' in credential)) return ctx.store.accounts.find(userId)
-  const { id, name, createdAt } = credential.identity
+  const machine = await findMachine(ctx)
+  if (!machine) return ctx.store.accounts.find(ctx.actor.userId)
+  const { id, name, createdAt } = machine
   return { id, email: '', emailVerifiedAt: null, name, createdAt, totpId: null, preferences: defaultPreferences }
+}
+
+async function findMachine(ctx: Context): Promise<Pick<Account, 'id' | 'name' | 'createdAt'> | undefined> {
+  const { credential } = ctx.actor
+  if ('identity' in credential) return credential.identity
+  if (!('token' in credential) || credential.token.serviceAccountId === null) return undefined
+  return ctx.store.serviceAccounts.find(credential.token.serviceAccountId, credential.token.workspaceId)
 }
 
 export async function updateMe(ctx: Context, { name, preferences }: MeChange): Promise<void> {

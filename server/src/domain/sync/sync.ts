@@ -1,5 +1,5 @@
 /** The syncs of a project: their settings, state and runs, and the commands to run, pause, resume or delete them. */
-import type { ProjectPath } from '@coffer/contract/field'
+import type { ProjectPath, Transfer } from '@coffer/contract/field'
 import type {
   Sync,
   SyncDetail,
@@ -17,16 +17,25 @@ import { Failure } from '../../failure.ts'
 import { isFault } from '../../providers/fault.ts'
 import type { SyncRunSummary } from '../../store/sync/run.ts'
 import type { SealedSync, SyncRecord } from '../../store/sync/sync.ts'
-import { type ProjectAccess, reauthorise, requireProject } from '../access/access.ts'
+import type { ServiceAccount } from '../../store/workspace/service-account.ts'
+import {
+  type ProjectAccess,
+  reachesEnvironments,
+  reauthorise,
+  requireProject,
+  requireWorkspace,
+} from '../access/access.ts'
 import { findGranted } from '../access/on-behalf.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { decodeIdCursor } from '../cursor.ts'
 import { defaultPageLength, type Page, pageOf } from '../page.ts'
+import { servicePrincipal } from '../principal.ts'
+import { toScopeSet } from '../scope.ts'
 import { iso, maybeIso } from '../time.ts'
 import { inTransaction } from '../transaction.ts'
 import { connectTo, loadRegistry, requireProvider } from './connection.ts'
-import { isSyncVisible, syncEntity } from './entity.ts'
+import { isSyncVisible, lostRights, syncEntity } from './entity.ts'
 import { answerFault } from './fault.ts'
 import { inspectTarget, namedTo } from './inspect.ts'
 import { macKeyOf, readLedger } from './ledger.ts'
@@ -88,18 +97,14 @@ export async function readSync(ctx: Context, path: SyncPath): Promise<SyncDetail
   return { ...toSync(sync), mapping, account: live?.account ?? null, createdById: sync.createdBy }
 }
 
-/** Plans with the rights of the person who set up the sync, as a run does. */
+/** Plans with the rights of whoever the sync belongs to, as a run does. */
 export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPlan> {
   const { sync, access: asker } = await requireSync(ctx, path, 'sync:write')
   const { live } = await ctx.store.syncs.open(sync)
   if (!live) throw new Failure('conflict', 'This sync is not set up yet: go through its steps first.')
   if (sync.state === 'removing') throw new Failure('conflict', 'This sync is being removed.')
   const access = await findGranted(ctx, sync, live.scopes)
-  if (!access)
-    throw new Failure(
-      'conflict',
-      'The person who set up this sync can no longer read its environment: someone who can must go through its steps again.',
-    )
+  if (!access) throw new Failure('conflict', lostRights)
   const provider = await requireProvider(sync.provider)
   const source = await requireSource(ctx, access, live.mapping, asker)
   const far = provider.connect(await connectTo(ctx, provider, sync, live))
@@ -146,6 +151,46 @@ export async function resumeSync(ctx: Context, path: SyncPath): Promise<void> {
     failCount: 0,
     failingSince: null,
   }))
+}
+
+/** Gives a sync to a service account, whose rights then limit what it pushes. A sync that had lost its owner goes on. */
+export async function transferSync(ctx: Context, path: SyncPath, body: Transfer): Promise<void> {
+  await requireProject(ctx, path, 'sync:write')
+  // The account may reach further than an admin of the project alone, who must not use its rights.
+  await requireWorkspace(ctx, path, 'service:write')
+  const { sync, access } = await requireSync(ctx, path, 'sync:write')
+  await within(ctx, access, sync, async (ctx, current) => {
+    await reauthorise(ctx, access, 'service:write')
+    const account = await ctx.store.serviceAccounts.find(body.serviceAccountId.toLowerCase(), current.workspaceId)
+    if (!account) throw new Failure('notFound')
+    await requireReadable(ctx, access, current, account)
+    const isOrphan = current.state === 'blocked' && current.reason === 'rights'
+    const isRunning = isOrphan || current.state === 'active' || current.state === 'failing'
+    await put(ctx, current, {
+      createdBy: account.id,
+      ...(isOrphan && { state: 'active', reason: null, lastError: null, triggerNext: 'settings' }),
+      ...(isRunning && { dueAt: ctx.now() }),
+    })
+    const after = { owner: account.id, serviceAccount: account.name }
+    await note(ctx, current, 'UPDATE', { owner: current.createdBy }, after)
+  })
+}
+
+async function requireReadable(
+  ctx: WriteContext,
+  { snapshot }: ProjectAccess,
+  sync: SealedSync,
+  account: ServiceAccount,
+): Promise<void> {
+  const { live } = await ctx.store.syncs.open(sync)
+  if (!live) throw new Failure('conflict', 'This sync is not set up yet: go through its steps first.')
+  if (sync.state === 'removing') throw new Failure('conflict', 'This sync is being removed.')
+  const reach = [servicePrincipal(account).rights.member, ...live.scopes.map(toScopeSet)]
+  if (reachesEnvironments({ snapshot, reach }, [sync.environmentId ?? ''])) return
+  throw new Failure(
+    'conflict',
+    `The service account ${account.name} cannot read the environment of this sync: extend its grants first.`,
+  )
 }
 
 export async function deleteSync(ctx: Context, path: SyncPath, { remove }: SyncRemoval): Promise<void> {

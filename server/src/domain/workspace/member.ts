@@ -1,5 +1,5 @@
 /** Members and invites of a workspace: their grants, and the cleanup when a member leaves. */
-import type { IdPath, WorkspacePath } from '@coffer/contract/field'
+import type { DryRunQuery, IdPath, WorkspacePath } from '@coffer/contract/field'
 import type { Member, MemberChange, Removal } from '@coffer/contract/member'
 import { Failure } from '../../failure.ts'
 import type { Account } from '../../store/account/account.ts'
@@ -12,6 +12,7 @@ import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { iso, minuteMs } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
+import { nothingEnds, surveyRemoval } from './removal.ts'
 
 /** Sending a mail times out well before this: one that is still marked as sending then was lost with its node. */
 const mailLostAfterMs = 2 * minuteMs
@@ -59,13 +60,19 @@ export async function updateMember(
   })
 }
 
-export async function removeMember(ctx: Context, path: IdPath): Promise<Removal> {
+export async function removeMember(ctx: Context, path: IdPath, { dryRun }: DryRunQuery): Promise<Removal> {
   const access = await requireWorkspace(ctx, path, 'member:write')
-  return inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
+  const workspaceId = access.snapshot.workspace.id
+  return inTransaction(ctx, workspaceId, async (ctx) => {
     const { member, invite } = await requireRow(ctx, access, path.id)
-    if (member) await expel(ctx, member)
-    else await withdraw(ctx, invite)
-    return { success: true, tokens: [], syncs: [], shares: 0, personalValues: 0 }
+    if (invite) {
+      if (!dryRun) await withdraw(ctx, invite)
+      return nothingEnds
+    }
+    if (member.isOwner) throw new Failure('conflict', 'The owner cannot be removed: transfer ownership first.')
+    const ends = await surveyRemoval(ctx, member.userId, workspaceId)
+    if (!dryRun) await expel(ctx, member)
+    return ends
   })
 }
 
@@ -106,12 +113,9 @@ async function changeInvite(ctx: WriteContext, invite: Invite, grants: Grants): 
 
 /** Deletes the member's tokens and personal values, revokes their share links. Shared values and audit entries stay. */
 async function expel(ctx: WriteContext, member: MemberRecord): Promise<void> {
-  if (member.isOwner) {
-    throw new Failure('conflict', 'The owner cannot be removed: transfer ownership first.')
-  }
   const { userId, workspaceId } = member
   const tokens = await ctx.store.tokens.removeOf(userId, workspaceId)
-  const personalValues = await ctx.store.secretValues.removeOwned(userId, workspaceId)
+  const personalValues = await ctx.store.personalValues.removeOf(userId, workspaceId)
   const shares = await ctx.store.shares.revokeOf(userId, workspaceId, ctx.now())
   await ctx.store.members.remove(member.id, workspaceId)
   await recordMember(ctx, 'DELETE', member, { removed: { tokens, personalValues, shares } })

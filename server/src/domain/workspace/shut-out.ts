@@ -6,6 +6,7 @@ import type { TokenRecord } from '../../store/token.ts'
 import type { Access } from '../access/access.ts'
 import type { WorkspaceSnapshot } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
+import { isEnded, lastUseOf } from '../credential/token.ts'
 import { findUnmetRule, type PolicyRules, type UnmetRule } from '../policy.ts'
 
 const pageLength = 500
@@ -51,21 +52,14 @@ async function listLiveTokens(ctx: Context, workspaceId: string): Promise<LiveTo
       before,
       limit: pageLength,
     })
-    for (const token of page.tokens) {
-      const hasEnded = token.revokedAt !== null || (token.expiresAt !== null && token.expiresAt <= ctx.now())
-      if (!hasEnded) live.push({ ...token, ...lastUse(ctx, token) })
+    for (const token of page.tokens.filter((token) => !isEnded(token, ctx.now()))) {
+      const { at, ip } = lastUseOf(ctx, token)
+      live.push({ ...token, usedAt: at ?? 0, address: ip ?? undefined })
     }
     before = page.next
     await yieldToEventLoop()
   }
   return live
-}
-
-/** Another node may have seen the token more recently than this one. */
-function lastUse(ctx: Context, { id, lastUsedAt, lastUsedIp }: TokenRecord): Pick<LiveToken, 'usedAt' | 'address'> {
-  const noted = ctx.usage.pendingToken(id)
-  const stored = { usedAt: lastUsedAt ?? 0, address: lastUsedIp ?? undefined }
-  return noted && noted.at >= stored.usedAt ? { usedAt: noted.at, address: noted.ip } : stored
 }
 
 /** A service account was last seen where its tokens were. */

@@ -2,7 +2,7 @@
 import type { Preferences } from '@coffer/contract/me'
 import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { Failure } from '../../failure.ts'
-import { type Db, fragment, sql } from '../engine/sql.ts'
+import { anyOf, type Db, fragment, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
 import { verifiedRows } from '../signed-row.ts'
 
@@ -92,6 +92,14 @@ export function accountStore(db: Db, keys: Keys) {
         if (await rows.isGenuine(row)) accounts.push({ ...row, preferences: JSON.parse(row.preferences) })
       }
       return accounts
+    },
+
+    /** Addresses by account id. */
+    async listAddressesOf(ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+      if (ids.length === 0) return new Map()
+      const found = await db.all<{ id: string; email: string }>(sql`
+        select id, email from account where id ${anyOf(ids)}`)
+      return new Map(found.map(({ id, email }) => [id, email]))
     },
 
     async listAddresses(workspaceId: string): Promise<string[]> {

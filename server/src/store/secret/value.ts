@@ -231,11 +231,6 @@ export function secretValueStore(db: Db, keys: Keys) {
       )
     },
 
-    /** Removes a person's own values in a workspace; returns their number. */
-    async removeOwned(ownerId: string, workspaceId: string): Promise<number> {
-      return db.run(sql`delete from secret_value where workspace_id = ${workspaceId} and owner_id = ${ownerId}`)
-    },
-
     async insertVersions(rows: readonly (VersionRow & { readonly workspaceId: string })[]): Promise<void> {
       await db.runMany(
         rows,

@@ -21,6 +21,7 @@ import { runInBackground } from '../../slot.ts'
 import { minuteMs } from '../../time.ts'
 import { inQuietTransaction, inTransaction } from '../../transaction.ts'
 import { connectTo, findProvider } from '../connection.ts'
+import { lostRights } from '../entity.ts'
 import { explainFault, secretTextsOf } from '../fault.ts'
 import { type Inspection, inspectTarget, namedToAll } from '../inspect.ts'
 import { macKeyOf, readLedger } from '../ledger.ts'
@@ -158,9 +159,6 @@ const looking: ReadonlySet<SyncTrigger> = new Set<SyncTrigger>([
 ])
 
 const tellingOf = ({ state }: SealedSync) => (state === 'removing' ? 'removal' : 'kept')
-
-const lostRights =
-  'The person who set up this sync can no longer read its environment: someone who can must go through its steps again.'
 
 const emptySource: Source = {
   secrets: new Map(),

@@ -22,6 +22,9 @@ export const syncRoutes: Routes = (serve) => {
   serve(syncEndpoints.runSync, async ({ ctx, params }) => succeed((await syncs()).runSyncNow(ctx, params)))
   serve(syncEndpoints.pauseSync, async ({ ctx, params }) => succeed((await syncs()).pauseSync(ctx, params)))
   serve(syncEndpoints.resumeSync, async ({ ctx, params }) => succeed((await syncs()).resumeSync(ctx, params)))
+  serve(syncEndpoints.transferSync, async ({ ctx, params, body }) =>
+    succeed((await syncs()).transferSync(ctx, params, body)),
+  )
   serve(syncEndpoints.deleteSync, async ({ ctx, params, query }) =>
     succeed((await syncs()).deleteSync(ctx, params, query)),
   )
