@@ -33,7 +33,9 @@ export async function runEditor({ terminal, env }: Context, editor: string, path
     if (terminal.stdin.isTTY !== true) child.kill('SIGINT')
   }
   const others = process.listeners('SIGINT')
-  process.removeAllListeners('SIGINT').on('SIGINT', interrupt)
+  // Never without a listener: Node would drop a signal that is on its way to the last one.
+  process.on('SIGINT', interrupt)
+  for (const other of others) process.off('SIGINT', other)
   process.on('exit', stop)
   try {
     const { code, signal } = await new Promise<{ code: number | null; signal: string | null }>((resolve, reject) => {
@@ -47,7 +49,7 @@ export async function runEditor({ terminal, env }: Context, editor: string, path
       throw new CliError('failure', `The editor ended with ${signal ?? `exit code ${code}`}: nothing was changed.`)
   } finally {
     process.off('exit', stop)
-    process.off('SIGINT', interrupt)
     for (const other of others) process.on('SIGINT', other)
+    process.off('SIGINT', interrupt)
   }
 }
