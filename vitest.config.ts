@@ -10,6 +10,7 @@ const shared = {
   setupFiles: ['test/loopback-only.ts'],
   testTimeout: patienceMs,
   hookTimeout: patienceMs,
+  expect: { poll: { timeout: patienceMs / 2 } },
   // A process runs many files and loads the server once, which takes longer than most files' tests.
   isolate: false,
 }
@@ -38,7 +39,7 @@ const unit = {
     'torture/*.test.ts',
   ],
   exclude: ['{bench,torture}/run.test.ts', ...(isFast ? deepOnly : [])],
-  globalSetup: ['test/sqlite.ts'],
+  globalSetup: ['test/sqlite.ts', 'test/command-line.ts'],
 }
 
 const sqlite = {
@@ -72,7 +73,7 @@ const dashboard = {
   include: ['dashboard/**/*.test.ts'],
   exclude: isFast ? [...deepOnly] : [],
   env: { COFFER_TEST_ENGINE: 'sqlite' },
-  globalSetup: ['test/sqlite.ts', 'test/built-dashboard.ts'],
+  globalSetup: ['test/sqlite.ts', 'test/built-dashboard.ts', 'test/command-line.ts'],
 }
 
 const dashboardOnPostgres = {
@@ -81,7 +82,7 @@ const dashboardOnPostgres = {
   // Files, builds, pure functions and the forms of providers are the same on either.
   exclude: ['dashboard/*.test.ts', 'dashboard/src/{parts,pages/grid/edit}/**', '**/every-provider.test.ts'],
   env: { COFFER_TEST_ENGINE: 'postgres' },
-  globalSetup: ['test/postgres.ts', 'test/built-dashboard.ts'],
+  globalSetup: ['test/postgres.ts', 'test/built-dashboard.ts', 'test/command-line.ts'],
 }
 
 /** The vendors' own clients and descriptions judge the fakes: about 1 GB, which `npm run test:deep` installs. */

@@ -4,10 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
-import { onTestFinished } from 'vitest'
+import { inject, onTestFinished } from 'vitest'
 import { until } from './program.ts'
-
-const start = join(import.meta.dirname, '../cli/start.js')
 
 type Variables = Readonly<Record<string, string | undefined>>
 
@@ -55,6 +53,7 @@ type TerminalSession = {
 
 /** A home and a folder that are removed with the test. `env` is added to the environment of every command. */
 export function openShell(env: Variables = {}): Shell {
+  const start = inject('commandLine')
   const home = mkdtempSync(join(tmpdir(), 'coffer-home-'))
   const cwd = mkdtempSync(join(tmpdir(), 'coffer-cwd-'))
   const children = new Set<ChildProcess>()
