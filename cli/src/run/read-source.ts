@@ -7,6 +7,7 @@ import type { Context } from '../context.ts'
 import { describeDuration } from '../duration.ts'
 import { CliError } from '../error.ts'
 import type { Settings } from '../place/place.ts'
+import { quickTransport } from './quick-transport.ts'
 import type { Source } from './source.ts'
 
 export type ReadOptions = {
@@ -24,10 +25,11 @@ export type Opened = {
   refresh(signal: AbortSignal): Promise<Snapshot>
 }
 
+const platform = { transport: quickTransport }
 /** One attempt before the cache is used. */
-const impatient = { timeoutMs: 2_000, retries: 0 }
+const impatient = { timeoutMs: 2_000, retries: 0, platform }
 /** About ten seconds for a service that hangs, two for one that refuses connections. */
-const patient = { timeoutMs: 5_000, retries: 3 }
+const patient = { timeoutMs: 5_000, retries: 3, platform }
 
 /** How exact the age of the cache is. */
 const sameAgeMs = 60_000
