@@ -1,4 +1,5 @@
 /** `npm run build`: makes the package of the command line in dist/cli, without types. */
+import { hash } from 'node:crypto'
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type RolldownBuild, rolldown } from 'rolldown'
@@ -33,9 +34,10 @@ export async function buildPackage(folder: string): Promise<void> {
     },
   })
   await build.close()
-  const start = readFileSync(join(root, 'cli/start.js'), 'utf8')
+  const content = hash('sha256', readFileSync(join(folder, 'main.js'))).slice(0, 32)
+  const start = readFileSync(join(root, 'cli/start-package.cjs'), 'utf8')
     .replace(/^\/\/.*\n/gm, '')
-    .replace(/const { main }.*\n +await main\(\)/, "require('./main.js').main()")
+    .replace('CONTENT', content)
   writeFileSync(join(folder, 'coffer.js'), start)
   chmodSync(join(folder, 'coffer.js'), 0o755)
   const {

@@ -42,19 +42,6 @@ test('npm installs it, its help lists every command, and it reads from a service
     run(join(consumer, 'node_modules/.bin/coffer'), args, { HOME: folder, ...env })
 
   expect(await coffer(['--version'])).toBe('0.1.0\n')
-  expect(await readdir(join(folder, compiled))).toHaveLength(1)
-  expect((await stat(join(folder, compiled))).mode & 0o777).toBe(0o700)
-  // Compiled code that somebody else could have put there would run with the rights of this user.
-  const open = join(folder, 'open')
-  await mkdir(open)
-  await chmod(open, 0o777)
-  expect(await coffer(['--version'], { HOME: open })).toBe('0.1.0\n')
-  expect(await readdir(open)).toEqual([])
-  await mkdir(join(folder, 'own', compiled), { recursive: true })
-  await chmod(join(folder, 'own', compiled), 0o770)
-  expect(await coffer(['--version'], { HOME: join(folder, 'own') })).toBe('0.1.0\n')
-  expect(await readdir(join(folder, 'own', compiled))).toEqual([])
-  for (const HOME of ['', '/dev/null']) expect(await coffer(['--version'], { HOME })).toBe('0.1.0\n')
   const older = "--import=data:text/javascript,Object.defineProperty(process,'versions',{value:{node:'20.1.0'}})"
   await expect(coffer(['--version'], { NODE_OPTIONS: older })).rejects.toMatchObject({
     code: 1,
@@ -70,6 +57,34 @@ test('npm installs it, its help lists every command, and it reads from a service
   await service.write({ KEY: 'a secret value' })
   const print = ['--', 'sh', '-c', 'echo "$KEY"']
   expect(await coffer(['run', ...print], service.env)).toBe('a secret value\n')
+
+  // The compiled program is kept for later starts, which replace what they cannot use.
+  const kept = await readdir(join(folder, compiled))
+  expect(kept).toHaveLength(1)
+  const file = join(folder, compiled, kept[0] ?? '')
+  const { size, mode } = await stat(file)
+  expect(mode & 0o777).toBe(0o600)
+  for (const damaged of ['', 'x'.repeat(size), (await readFile(file)).subarray(0, -8)]) {
+    await writeFile(file, damaged)
+    expect(await coffer(['run', ...print], service.env)).toBe('a secret value\n')
+    expect((await stat(file)).size).toBeGreaterThan(size / 2)
+  }
+  // What somebody else could have put there would run with the rights of this user.
+  const open = join(folder, 'open')
+  await mkdir(open)
+  await chmod(open, 0o777)
+  expect(await coffer(['run', '--no-cache', ...print], { ...service.env, HOME: open })).toBe('a secret value\n')
+  expect(await readdir(open)).toEqual([])
+  const shared = join(folder, 'shared')
+  await mkdir(join(shared, compiled), { recursive: true })
+  await chmod(join(shared, compiled), 0o770)
+  await writeFile(join(shared, compiled, kept[0] ?? ''), 'planted')
+  expect(await coffer(['run', ...print], { ...service.env, HOME: shared })).toBe('a secret value\n')
+  expect(await readFile(join(shared, compiled, kept[0] ?? ''), 'utf8')).toBe('planted')
+  for (const HOME of ['', '/dev/null']) {
+    expect(await coffer(['run', ...print], { ...service.env, HOME })).toBe('a secret value\n')
+  }
+
   expect(await coffer(['run', '--offline', '--redact', ...print], service.env)).toBe('***\n')
   await expect(coffer(['run', '-e', 'absent', ...print], service.env)).rejects.toMatchObject({
     code: 125,
