@@ -83,7 +83,62 @@ export const commandTable: readonly CommandEntry[] = [
       { name: 'list', aliases: ['ls'], about: 'List tokens', load: async () => (await import('./token/list.ts')).list },
       { name: 'rotate', about: 'Replace a token', load: async () => (await import('./token/rotate.ts')).rotate },
       { name: 'revoke', about: 'End a token', load: async () => (await import('./token/revoke.ts')).revoke },
+      {
+        name: 'transfer',
+        about: 'Give a token to a service account',
+        load: async () => (await import('./token/transfer.ts')).transfer,
+      },
     ],
+  },
+  {
+    name: 'service-account',
+    about: 'Create and manage accounts of machines',
+    commands: [
+      {
+        name: 'list',
+        aliases: ['ls'],
+        about: 'List service accounts',
+        load: async () => (await import('./service-account/list.ts')).list,
+      },
+      {
+        name: 'create',
+        about: 'Create a service account',
+        load: async () => (await import('./service-account/create.ts')).create,
+      },
+      {
+        name: 'token',
+        about: 'Create a token of a service account',
+        load: async () => (await import('./service-account/token.ts')).token,
+      },
+      {
+        name: 'delete',
+        about: 'Delete a service account and its tokens',
+        load: async () => (await import('./service-account/delete.ts')).remove,
+      },
+    ],
+  },
+  {
+    name: 'members',
+    about: 'List members and change their grants',
+    commands: [
+      {
+        name: 'list',
+        aliases: ['ls'],
+        about: 'List members',
+        load: async () => (await import('./members/list.ts')).list,
+      },
+      { name: 'set', about: 'Change the grants of a member', load: async () => (await import('./members/set.ts')).set },
+    ],
+  },
+  {
+    name: 'access',
+    about: 'List who can read and write an environment',
+    load: async () => (await import('./access.ts')).access,
+  },
+  {
+    name: 'explain',
+    about: 'Explain whether somebody may do something',
+    load: async () => (await import('./explain.ts')).explain,
   },
   {
     name: 'sync',

@@ -1,11 +1,11 @@
-/** Scopes of tokens: names such as `shop/production` instead of the ids of the API. */
+/** Scopes: names such as `shop/production` instead of the ids of the API. */
 import { type Api, ApiError, type Environment, type Scope } from '@coffer/sdk'
 import { CliError, usageError } from '../error.ts'
 import { visible } from '../output/table.ts'
 
 type Places = {
-  /** The scope that the words name. */
-  parse(words: readonly string[]): Promise<Scope>
+  /** The scope that the words name. `flag` is the one that they were given with. */
+  parse(words: readonly string[], flag?: string): Promise<Scope>
   describe(scope: Scope): Promise<string>
 }
 
@@ -23,18 +23,18 @@ export async function openPlaces(api: Api, ws: string): Promise<Places> {
     return list
   }
 
-  async function find(word: string): Promise<Partial<Scope>> {
+  async function find(word: string, flag: string): Promise<Partial<Scope>> {
     if (word === 'all') return { all: true }
     if (word.startsWith('team:')) {
       const name = word.slice('team:'.length)
       const found = teams.filter((team) => team.name === name || team.id === name)
       const [team, another] = found
       if (!team) throw missing('team', name, teams)
-      if (another) throw usageError(`Several teams are called ${visible(name)}.`, `--scope team:${team.id}`)
+      if (another) throw usageError(`Several teams are called ${visible(name)}.`, `team:${team.id}`)
       return { teams: [team.id] }
     }
     const [slug = '', name, ...rest] = word.split('/')
-    if (rest.length > 0 || slug === '' || name === '') throw usageError(`--scope must be ${scopeWords}.`)
+    if (rest.length > 0 || slug === '' || name === '') throw usageError(`${flag} must be ${scopeWords}.`)
     const project = projects.find((one) => one.slug === slug || one.id === slug)
     if (!project) {
       throw missing(
@@ -60,14 +60,14 @@ export async function openPlaces(api: Api, ws: string): Promise<Places> {
   }
 
   return {
-    async parse(words) {
+    async parse(words, flag = '--scope') {
       const found: Partial<Scope>[] = []
-      for (const word of words) found.push(await find(word))
+      for (const word of words) found.push(await find(word, flag))
       const collect = (list: 'teams' | 'projects' | 'environments') => [
         ...new Set(found.flatMap((scope) => scope[list] ?? [])),
       ]
       const all = found.some((scope) => scope.all)
-      if (all && found.length > 1) throw usageError('--scope all stands alone.')
+      if (all && found.length > 1) throw usageError(`${flag} all stands alone.`)
       return { all, teams: collect('teams'), projects: collect('projects'), environments: collect('environments') }
     },
     async describe(scope) {

@@ -7,7 +7,7 @@ import { visible } from '../output/table.ts'
 import { formatTime } from '../output/time.ts'
 import { readSettings, requireSetting } from '../place/place.ts'
 
-type Workspace = { readonly api: Api; readonly ws: string }
+export type Workspace = { readonly api: Api; readonly ws: string }
 
 export const openWorkspace = (ctx: Context): Workspace => ({
   api: connect(ctx),

@@ -54,18 +54,16 @@ export async function explainAccess(ctx: Context, path: WorkspacePath, query: Ex
 
 function answer(question: Question, verdict: Verdict | undefined, grant: Grant | undefined): string {
   const { subject, action, place, snapshot } = question
-  const { shown, refusal, ownerName } = subject
+  const { shown, refusal, owner } = subject
   const isAllowed = verdict !== undefined && !verdict.failure
   const start = `${who(shown)} ${isAllowed ? 'may' : 'may not'} ${what(action)}${whereAsked(question, verdict)}`
   if (refusal) return `${start}: ${refusal.because}`
   if (verdict?.failure) return `${start}: ${whyNot(question, verdict.failure)}`
   if (isAllowed && verdict.places.length === 0) return `${start}, but sees none`
-  if (rules[action].owner) return `${start}: ${ownerName ?? who(shown)} owns the workspace`
+  if (rules[action].owner) return `${start}: ${who(owner ?? shown)} owns the workspace`
   const text = grant && `the grant ${describeGrant(snapshot, narrowed(grant, place))}`
   if (!text) return `${start}: its permission and its scope allow it`
-  return ownerName === null
-    ? `${start}: ${text} allows it`
-    : `${start}: it acts for ${ownerName}, and ${text} allows it`
+  return owner === null ? `${start}: ${text} allows it` : `${start}: it acts for ${who(owner)}, and ${text} allows it`
 }
 
 function whereAsked({ action, place }: Question, verdict: Verdict | undefined): string {
@@ -84,27 +82,27 @@ const isPartly = (verdict: Verdict | undefined, { environment }: Place) =>
 
 function whyNot(question: Question, { code, message }: { code: string; message: string }): string {
   const { subject, place, snapshot, policyProblem } = question
-  const { shown, grants, ownerName } = subject
+  const { shown, grants, owner } = subject
   if (policyProblem) return policyProblem
   if (code === 'readOnly') return 'it is read-only'
   if (code !== 'notFound') return `the response is "${message}"`
   const limit = grantOf(subject.actor.credential)
   const isReached = grants?.some(({ scope }) => reaches(scope, place)) ?? true
   if (limit && isReached) return `its scope is ${describeScope(snapshot, limit.scope)}`
-  return `no grant of ${ownerName ?? who(shown)} reaches it`
+  return `no grant of ${who(owner ?? shown)} reaches it`
 }
 
 /** The grants of the actor, and what limits its credential. */
 function facts({ subject, snapshot }: Question): string[] {
-  const { shown, grants, ownerName, actor } = subject
+  const { shown, grants, owner, actor } = subject
   const limit = grantOf(actor.credential)
-  const holder = ownerName ?? who(shown)
+  const holder = who(owner ?? shown)
   const texts: string[] = []
   if (limit && shown.type !== 'service') {
     const permission = limit.permission === 'read' ? 'read-only' : 'read-write'
     texts.push(`${who(shown)} is ${permission}, and its scope is ${describeScope(snapshot, limit.scope)}`)
   }
-  if (limit && ownerName !== null) texts.push(`${who(shown)} has no rights that ${ownerName} does not have`)
+  if (owner) texts.push(`${who(shown)} has no rights that ${who(owner)} does not have`)
   const held = grants?.map((grant) => describeGrant(snapshot, grant)) ?? []
   if (held.length > 0) texts.push(`${holder} has the ${held.length > 1 ? 'grants' : 'grant'} ${list(held)}`)
   return texts

@@ -96,13 +96,13 @@ type Row = {
 }
 
 function toRow(ctx: Context, snapshot: WorkspaceSnapshot, projects: readonly SnapshotProject[], subject: Subject): Row {
-  const { shown, ownerName, isOwner, refusal } = subject
+  const { shown, owner, isOwner, refusal } = subject
   const because = refusal?.because ?? findPolicyProblem(ctx, snapshot, subject)
   const problem = because === undefined ? null : asSentence(because)
   const access = problem === null ? accessTo(asSubject(ctx, subject), snapshot) : undefined
   const environments = access ? rightsAt(subject, access, projects) : []
   const isConcerned = problem === null ? environments.length > 0 : wouldReach(subject, projects)
-  return { row: { actor: shown, ownerName, isOwner, problem, environments }, isConcerned }
+  return { row: { actor: shown, ownerName: owner?.name ?? null, isOwner, problem, environments }, isConcerned }
 }
 
 function wouldReach({ grants, actor }: Subject, projects: readonly SnapshotProject[]): boolean {

@@ -15,7 +15,7 @@ export function findPolicyProblem(
 ): string | undefined {
   if (typeof policy !== 'object' || subject.refusal) return undefined
   const unmet = findUnmet(asSubject(ctx, subject, ip), policy)
-  return unmet && clause(policy, unmet, subject.ownerName ?? who(subject.shown), ip)
+  return unmet && clause(policy, unmet, who(subject.owner ?? subject.shown), ip)
 }
 
 function clause({ document }: PolicyRules, unmet: UnmetRule, holder: string, ip = ''): string {

@@ -19,15 +19,14 @@ import type { Principal } from '../principal.ts'
 import { newRun } from '../request-run.ts'
 import { everything } from '../scope.ts'
 import { iso } from '../time.ts'
-import { who } from './sentence.ts'
 
 export type Subject = {
   readonly shown: AccessActor
   readonly actor: Actor
   /** The grants that its rights come from. An identity has none: its permission and scope stand for one. */
   readonly grants: Grants | undefined
-  /** The owner of a token. */
-  readonly ownerName: string | null
+  /** The owner of a token, whose rights limit it. */
+  readonly owner: AccessActor | null
   readonly isOwner: boolean
   /** Set if every request is refused before anything is decided: with which status and why. */
   readonly refusal?: { readonly status: 401 | 404; readonly because: string }
@@ -48,7 +47,7 @@ export function ofPrincipal(ctx: Context, { member, serviceAccount }: Principal,
     generation: ctx.credentials.generation,
   } as const
   const actor: Actor = { type: 'user', id: userId, name, userId, ...(account && proofsOf(account)), credential }
-  return { shown: { type: 'user', id, name }, actor, grants, ownerName: null, isOwner }
+  return { shown: { type: 'user', id, name }, actor, grants, owner: null, isOwner }
 }
 
 /** All that a token of the account could do: read-write, everywhere and new. */
@@ -76,13 +75,13 @@ function ofServiceAccount({ now }: Context, account: ServiceAccount): Subject {
   }
   const credential = { type: 'static', token, generation: 1, expiresAt: null } as const
   const actor: Actor = { type: 'token', id, name, userId: id, credential }
-  return { shown: { type: 'service', id, name }, actor, grants, ownerName: null, isOwner: false }
+  return { shown: { type: 'service', id, name }, actor, grants, owner: null, isOwner: false }
 }
 
 export function ofInvite({ id, email, grants }: Invite): Subject {
   const shown = { type: 'user', id, name: email } as const
   const refusal = { status: 404, because: 'the invite has not been accepted yet' } as const
-  return { shown, actor: anonymous, grants, ownerName: null, isOwner: false, refusal }
+  return { shown, actor: anonymous, grants, owner: null, isOwner: false, refusal }
 }
 
 export const isPending = ({ now }: Context, { declinedAt, expiresAt }: Invite): boolean =>
@@ -106,7 +105,7 @@ export function ofToken(ctx: Context, token: TokenRecord, owner: Subject | undef
     shown: { type: 'token', id, name },
     actor,
     grants: owner?.grants,
-    ownerName: owner ? who(owner.shown) : '',
+    owner: owner?.shown ?? null,
     isOwner: owner?.isOwner ?? false,
     ...(because !== undefined && { refusal: { status: 401, because } }),
   }
@@ -132,7 +131,7 @@ export function ofIdentity(identity: IdentityRecord): Subject {
     shown: { type: 'oidc', id, name },
     actor: identityActor(identity, lasting),
     grants: undefined,
-    ownerName: null,
+    owner: null,
     isOwner: false,
     ...(!enabled && { refusal: { status: 401, because: 'it is disabled' } }),
   }

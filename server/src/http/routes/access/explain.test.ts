@@ -225,6 +225,36 @@ describe('the answer in sentences', () => {
     expect((await explain(identityId, 'share:write', production)).reasons[0]).toContain('Only a person can do this')
   })
 
+  test('a service account answers as its best token would, and its tokens within their limits', async () => {
+    const grants = [{ role: 'developer', scope: { environments: [environmentId(shop, 'staging')] } }]
+    const id = await create('service-account', { name: 'deploy', grants })
+    expect(await explain(id, 'secret:write', staging)).toMatchObject({
+      allowed: true,
+      actor: { type: 'service', id, name: 'deploy' },
+      grant: { role: 'developer' },
+      reasons: [
+        'The service account deploy may write secrets in staging of shop: the grant developer for staging of shop allows it.',
+        'The service account deploy has the grant developer for staging of shop.',
+      ],
+    })
+    expect((await explain(id, 'secret:read', production)).reasons[0]).toBe(
+      'The service account deploy may not read secrets in production of shop: no grant of the service account deploy reaches it.',
+    )
+    expect(await explain(id, 'token:create')).toMatchObject({ allowed: false, status: 403 })
+    const tokenId = await create(`service-account/${id}/tokens`, {
+      name: 'server',
+      permission: 'read',
+      scope: { environments: [environmentId(shop, 'staging')] },
+      expiresIn: '30d',
+    })
+    const answer = await explain(tokenId, 'secret:read', staging)
+    expect(answer).toMatchObject({ allowed: true, actor: { type: 'token', name: 'server' } })
+    expect(answer.reasons[0]).toBe(
+      'The token server may read secrets in staging of shop: it acts for the service account deploy, and the grant developer for staging of shop allows it.',
+    )
+    expect((await explain(tokenId, 'secret:write', staging)).reasons[0]).toContain('it is read-only')
+  })
+
   test('somebody who is only invited may do nothing yet', async () => {
     for (const actor of ['new@example.com', inviteId]) {
       expect(await explain(actor, 'secret:read', staging)).toMatchObject({
