@@ -37,12 +37,6 @@ const isOpen = ({ requireMfa, requireVerifiedEmail, allowedIps = [], maxTokenDay
   !sharing.endToEndOnly &&
   sharing.maxDays >= openPolicy.sharing.maxDays
 
-export function isSamePolicy(a: ReadyPolicy | undefined, b: ReadyPolicy | undefined): boolean {
-  return JSON.stringify(documentOf(a)) === JSON.stringify(documentOf(b))
-}
-
-const documentOf = (policy: ReadyPolicy | undefined) => (typeof policy === 'object' ? policy.document : policy)
-
 export const asksForProofs = ({ document }: PolicyRules): boolean =>
   document.requireMfa || document.requireVerifiedEmail
 

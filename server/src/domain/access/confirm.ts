@@ -11,7 +11,7 @@ import { findStoredPrincipal } from '../principal.ts'
 import type { Granted } from '../request-run.ts'
 import { StartOver } from '../start-over.ts'
 import { hasExpired, requireLiving } from './live-credential.ts'
-import { isPolicySame, mayProofsHaveChanged } from './policy.ts'
+import { isStillAdmitted, mayProofsHaveChanged } from './policy.ts'
 
 /** After a wait outside of a transaction, and before an answer leaves. Undefined where nothing has changed. */
 export function confirmRights(ctx: Context): Promise<void> | undefined {
@@ -78,7 +78,7 @@ async function confirm(ctx: Context): Promise<void> {
 async function isGrantedStill(ctx: Context, granted: Granted): Promise<boolean> {
   const { snapshot, member } = granted
   const { workspace } = snapshot
-  if (!(await isPolicySame(ctx, granted))) return false
+  if (!(await isStillAdmitted(ctx, granted))) return false
   const scopes = [...member.grants.map(({ scope }) => scope), grantOf(ctx.actor.credential)?.scope]
   if (ctx.actor.userId !== '') {
     const current = await findStoredPrincipal(ctx.store, ctx.actor.userId, workspace.id)

@@ -6,7 +6,6 @@ import type { Context, WriteContext } from '../context.ts'
 import {
   asksForProofs,
   findUnmetRule,
-  isSamePolicy,
   type PolicyRules,
   type ReadyPolicy,
   toReadyPolicy,
@@ -74,13 +73,16 @@ const findAskedProofs = async (ctx: Context, policy: ReadyPolicy | undefined): P
     ? ctx.store.accounts.findProofs(ctx.actor.userId)
     : undefined
 
-/** False if the policy, or what the person has proven for it, differs in the store from what access was granted by. */
-export async function isPolicySame(ctx: Context, { snapshot }: Granted): Promise<boolean> {
-  const policy = toReadyPolicy(await ctx.store.policies.find(snapshot.workspace.id))
-  if (!isSamePolicy(policy, snapshot.policy)) return false
-  const proofs = await findAskedProofs(ctx, policy)
-  return proofs === undefined || isSameProofs(proofs, proofsOf(ctx.actor))
+/** False if the caller met the policy of the snapshot, but does not meet the stored one, or no longer has the proofs. */
+export async function isStillAdmitted(ctx: Context, { snapshot }: Granted): Promise<boolean> {
+  const stored = toReadyPolicy(await ctx.store.policies.find(snapshot.workspace.id))
+  if (isAdmitted(ctx, stored, await findAskedProofs(ctx, stored))) return true
+  // Somebody who lists their workspaces need not meet the policy of each.
+  return !isAdmitted(ctx, snapshot.policy)
 }
+
+const isAdmitted = (ctx: Context, policy: ReadyPolicy | undefined, proofs?: AccountProofs): boolean =>
+  policy === undefined || (policy !== 'tampered' && findUnmet(ctx, policy, proofs) === undefined)
 
 /** True if this node may have learned that the owner of a token no longer has what the policy asks for. */
 export function mayProofsHaveChanged(ctx: Context, { snapshot }: Granted): boolean {
