@@ -2,6 +2,7 @@
 import type { DeviceCode } from '@coffer/contract/device'
 import type { Role } from '@coffer/contract/field'
 import { type ChangedPolicy, openPolicy, type PolicyChange } from '@coffer/contract/policy'
+import type { IssuedToken } from '@coffer/contract/token'
 import type { Workspace } from '@coffer/contract/workspace'
 import { expect } from 'vitest'
 import {
@@ -19,9 +20,11 @@ import {
 import { createIdentity, federate, loopbackAllowed, startIssuer } from './issuer.ts'
 import { startMailServer } from './mail-server.ts'
 
-/** Every kind of credential of one person, and an identity, each of which works in the workspace. */
+/** Every kind of credential of one person. */
 export const personalWays = ['browser session', 'CLI session', 'static token', 'cli token', 'JWT of a token'] as const
-export type Way = (typeof personalWays)[number] | 'OIDC identity'
+/** Machines have neither a second factor nor an address to confirm. */
+export const machineWays = ['service token', 'OIDC identity'] as const
+export type Way = (typeof personalWays)[number] | (typeof machineWays)[number]
 
 export type PolicyWorld = Awaited<ReturnType<typeof startPolicyWorld>>
 type PolicyWorkspace = Awaited<ReturnType<PolicyWorld['newWorkspace']>>
@@ -77,6 +80,21 @@ export async function startPolicyWorld() {
         ...(ip !== undefined && { headers: from(ip) }),
       })
 
+    async function createServiceToken(): Promise<string> {
+      const name = `deploy-${newSubject()}`
+      const account = await service.call<{ id: string }>('POST', `${root}/service-account`, {
+        token: owner.session,
+        body: { name, grants: [{ role: 'developer', scope: { all: true } }] },
+      })
+      expect(account.status, account.text).toBe(201)
+      const issued = await service.call<IssuedToken>('POST', `${root}/service-account/${account.body.id}/tokens`, {
+        token: owner.session,
+        body: { name, permission: 'read', scope: { all: true }, expiresIn: '30d' },
+      })
+      expect(issued.status, issued.text).toBe(201)
+      return issued.body.token
+    }
+
     return {
       id: workspaceId,
       slug,
@@ -113,6 +131,7 @@ export async function startPolicyWorld() {
           'static token': token,
           'cli token': cli.body.token,
           'JWT of a token': await exchange(service, token),
+          'service token': await createServiceToken(),
           'OIDC identity': await federate(service, await issuer.sign({ sub: subject }), slug),
         }
       },

@@ -6,6 +6,7 @@ import { createIdentity, federate, tryFederation } from '../../../../../test/iss
 import {
   from,
   inside,
+  machineWays,
   outside,
   type PolicyWorld,
   personalWays,
@@ -27,7 +28,8 @@ afterEach(() => {
 })
 
 const tokenWays: readonly Way[] = ['static token', 'cli token', 'JWT of a token']
-const everyWay: readonly Way[] = [...personalWays, 'OIDC identity']
+const everyWay: readonly Way[] = [...personalWays, ...machineWays]
+const machines = Object.fromEntries(machineWays.map((way) => [way, '200']))
 const each = (ways: readonly Way[], sentence: (way: Way) => string) =>
   Object.fromEntries(ways.map((way) => [way, sentence(way)]))
 const allowed = each(everyWay, () => '200')
@@ -43,13 +45,13 @@ const needsAddress = (way: Way) =>
 const isOutside = () =>
   `403 This workspace accepts no requests from the address ${outside}: use an allowed network, or ask the owner of the workspace to allow this one.`
 
-test('a second factor is required of people and their tokens, not of identities', async () => {
+test('a second factor is required of people and their tokens, not of machines', async () => {
   const workspace = await world.newWorkspace()
   const person = await workspace.join()
   const ways = await workspace.ways(person)
   expect(await statuses(workspace, ways)).toEqual(allowed)
   await workspace.set({ requireMfa: true })
-  expect(await statuses(workspace, ways)).toEqual({ ...each(personalWays, needsFactor), 'OIDC identity': '200' })
+  expect(await statuses(workspace, ways)).toEqual({ ...each(personalWays, needsFactor), ...machines })
   const refused = await service.call('POST', '/v1/auth/exchange', { token: ways['static token'] })
   expect([refused.status, refused.text]).toEqual([
     403,
@@ -84,7 +86,7 @@ test('removing the second factor ends the access of sessions and tokens', async 
     body: { code: app.recoveryCodes[0], password: 'correct horse battery staple' },
   })
   expect(removed.status, removed.text).toBe(200)
-  expect(await statuses(workspace, ways)).toEqual({ ...each(personalWays, needsFactor), 'OIDC identity': '200' })
+  expect(await statuses(workspace, ways)).toEqual({ ...each(personalWays, needsFactor), ...machines })
 })
 
 test('a reset of the second factor by an admin ends the access of sessions and tokens', async () => {
@@ -99,15 +101,15 @@ test('a reset of the second factor by an admin ends the access of sessions and t
     token: workspace.owner.session,
   })
   expect(reset.status, reset.text).toBe(200)
-  expect(await statuses(workspace, ways)).toEqual({ ...each(personalWays, needsFactor), 'OIDC identity': '200' })
+  expect(await statuses(workspace, ways)).toEqual({ ...each(personalWays, needsFactor), ...machines })
 })
 
-test('a confirmed address is required of people and their tokens, not of identities', async () => {
+test('a confirmed address is required of people and their tokens, not of machines', async () => {
   const workspace = await world.newWorkspace()
   const person = await workspace.join()
   const ways = await workspace.ways(person)
   await workspace.set({ requireVerifiedEmail: true })
-  expect(await statuses(workspace, ways)).toEqual({ ...each(personalWays, needsAddress), 'OIDC identity': '200' })
+  expect(await statuses(workspace, ways)).toEqual({ ...each(personalWays, needsAddress), ...machines })
   await world.confirmEmail(person)
   expect(await statuses(workspace, ways)).toEqual(allowed)
 })
