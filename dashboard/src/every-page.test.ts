@@ -29,7 +29,9 @@ const pages: readonly { readonly path: string; readonly link?: string; readonly 
   { path: '/main/PROJECT/settings', link: 'Settings', roles: admins },
   { path: '/main/-/access/tokens', roles: everyone },
   { path: '/main/-/access/members', roles: wholeAdmins },
+  { path: '/main/-/access/service-accounts', roles: wholeAdmins },
   { path: '/main/-/access/identities', roles: wholeAdmins },
+  { path: '/main/-/access/who', roles: wholeAdmins },
   { path: '/main/-/audit', link: 'Audit', roles: wholeAdmins },
   { path: '/main/-/settings', roles: wholeAdmins },
 ]
@@ -65,7 +67,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-/** Fifteen pages, each with a check of its accessibility. */
+/** Seventeen pages, each with a check of its accessibility. */
 const patienceMs = 240_000
 
 // Two roles show every page, allowed and refused; the deep tier has all of them.

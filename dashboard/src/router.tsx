@@ -114,10 +114,23 @@ const tokensRoute = createRoute({
   component: lazyRouteComponent(() => import('./pages/access/tokens.tsx'), 'Tokens'),
 })
 
+const serviceAccountsRoute = createRoute({
+  getParentRoute: () => workspaceRoute,
+  path: '/-/access/service-accounts',
+  component: lazyRouteComponent(() => import('./pages/access/service-accounts.tsx'), 'ServiceAccounts'),
+})
+
 const identitiesRoute = createRoute({
   getParentRoute: () => workspaceRoute,
   path: '/-/access/identities',
   component: lazyRouteComponent(() => import('./pages/access/identities.tsx'), 'Identities'),
+})
+
+const whoRoute = createRoute({
+  getParentRoute: () => workspaceRoute,
+  path: '/-/access/who',
+  validateSearch: (search): { project?: string } => textFields(search, ['project'] as const),
+  component: lazyRouteComponent(() => import('./pages/access/who.tsx'), 'WhoCan'),
 })
 
 const auditFilters = ['actor', 'action', 'entity', 'project', 'environment', 'from', 'to', 'q'] as const
@@ -228,8 +241,10 @@ const routeTree = rootRoute.addChildren([
     workspaceRoute.addChildren([
       projectsRoute,
       membersRoute,
+      serviceAccountsRoute,
       tokensRoute,
       identitiesRoute,
+      whoRoute,
       auditRoute,
       workspaceSettingsRoute,
       projectRoute.addChildren([

@@ -3,6 +3,7 @@ import type { IssuedInvite, MemberChange, NewInvite } from '@coffer/sdk'
 import { queryOptions } from '@tanstack/react-query'
 import { api } from './client.ts'
 import { queryClient } from './query-client.ts'
+import { afresh } from './service-account.ts'
 import { workspacesQuery } from './workspace.ts'
 
 export const membersQuery = (ws: string) =>
@@ -25,6 +26,14 @@ export async function changeMember(ws: string, id: string, change: MemberChange)
   await api.member.update({ ws, id }, change)
   await refresh(ws)
 }
+
+/** What would end with a member. */
+export const memberRemovalQuery = (ws: string, id: string) =>
+  queryOptions({
+    queryKey: ['removal', ws, id],
+    queryFn: () => api.member.remove({ ws, id }, { dryRun: true }),
+    ...afresh,
+  })
 
 /** Their tokens end with the membership, so the list of tokens is read again too. */
 export async function removeMember(ws: string, id: string): Promise<void> {

@@ -1,7 +1,7 @@
 /** What pages offer follows the grants: the highest role among those that reach a place, and no other. */
 import type { Grant, Role, Scope } from '@coffer/sdk'
 import { describe, expect, test } from 'vitest'
-import { holdsRole, type Place, projectRightsIn, reachOf, rightsIn } from './right.ts'
+import { holdsRole, holdsRoleWithin, type Place, projectRightsIn, reachOf, rightsIn } from './right.ts'
 
 const scope = (part: Partial<Scope>): Scope => ({ all: false, teams: [], projects: [], environments: [], ...part })
 const grant = (role: Role, part: Partial<Scope>): Grant => ({ role, scope: scope(part) })
@@ -95,4 +95,18 @@ test('the reach in a role is the sum of the scopes that come with it', () => {
   expect(reachOf({ grants })).toEqual(scope({ projects: ['blog'], environments: ['staging'] }))
   expect(reachOf({ grants: grants.slice(0, 2) }, 'developer')).toEqual(scope({ environments: ['staging'] }))
   expect(reachOf({ grants: [...grants, grant('member', { all: true })] }, 'developer').all).toBe(false)
+})
+
+test('a role within a scope is found at any place that both reach', () => {
+  const project = (id: string, environments: readonly string[]) => ({
+    ...{ id, name: id, slug: id, secrets: 0, environments: environments.length, createdAt: '', updatedAt: '' },
+    environmentList: environments.map((name) => ({ id: name, name })),
+  })
+  const teams = [{ id: 'web', name: 'Web', projects: [project('shop', ['staging', 'production'])] }]
+  const grants = [grant('developer', { environments: ['staging'] }), grant('member', { projects: ['shop'] })]
+  const isWriter = (part: Partial<Scope>) => holdsRoleWithin({ grants }, 'developer', scope(part), teams)
+  expect([isWriter({ environments: ['staging'] }), isWriter({ projects: ['shop'] })]).toEqual([true, true])
+  expect([isWriter({ environments: ['production'] }), isWriter({ teams: ['other'] })]).toEqual([false, false])
+  const everywhere = { grants: [grant('developer', { all: true })] }
+  expect(holdsRoleWithin(everywhere, 'developer', scope({ all: true }), [])).toBe(true)
 })

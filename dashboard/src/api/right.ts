@@ -1,5 +1,5 @@
 /** Rights of the signed-in person in a workspace, as far as pages need them to offer only what is allowed. Pure functions. */
-import type { Role, Scope, Workspace } from '@coffer/sdk'
+import type { Role, Scope, TeamGroup, Workspace } from '@coffer/sdk'
 
 type Holder = Pick<Workspace, 'grants'>
 
@@ -28,6 +28,18 @@ export function reachOf({ grants }: Holder, role: Role = 'member'): Scope {
     projects: union('projects'),
     environments: union('environments'),
   }
+}
+
+/** Whether somebody has at least this role somewhere in a scope. `teams` are those that the reader sees. */
+export function holdsRoleWithin(holder: Holder, role: Role, scope: Scope, teams: readonly TeamGroup[]): boolean {
+  const places = teams.flatMap(({ id: teamId, projects }) => [
+    { teamId },
+    ...projects.flatMap(({ id: projectId, environmentList }) => [
+      { teamId, projectId },
+      ...environmentList.map(({ id: environmentId }) => ({ teamId, projectId, environmentId })),
+    ]),
+  ])
+  return [{}, ...places].some((place) => reaches(scope, place) && holdsRole(holder, role, place))
 }
 
 export type Rights = {

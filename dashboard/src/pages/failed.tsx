@@ -5,7 +5,14 @@ import { EmptyState } from '../parts/page.tsx'
 
 /** A page that could not be shown says why, and offers to try again. */
 export function PageFailed({ error, reset }: { readonly error: unknown; readonly reset: () => void }) {
-  if (error instanceof ApiError && (error.status === 404 || error.status === 403)) return <PageMissing />
+  if (error instanceof ApiError && error.status === 404) return <PageMissing />
+  if (error instanceof ApiError && error.status === 403) {
+    return (
+      <main>
+        <ShutOutPage refusal={error} onRetry={reset} />
+      </main>
+    )
+  }
   return (
     <main className="p-6">
       <title>Coffer</title>
@@ -13,6 +20,37 @@ export function PageFailed({ error, reset }: { readonly error: unknown; readonly
         <p>{sentenceOf(error)}</p>
       </EmptyState>
     </main>
+  )
+}
+
+type ShutOutProps = {
+  readonly workspace?: string
+  readonly refusal: ApiError
+  readonly onRetry: () => unknown
+}
+
+/** For people who do not meet the policy of a workspace: the sentence says what to do, and the links lead there. */
+export function ShutOutPage({ workspace = 'This workspace', refusal, onRetry }: ShutOutProps) {
+  return (
+    <div className="p-6">
+      <title>{`${workspace} · Coffer`}</title>
+      <EmptyState
+        title={`${workspace} does not let you in at the moment`}
+        action={
+          <div className="flex flex-wrap items-center gap-4">
+            <a className="button primary" href="/me">
+              Go to your account
+            </a>
+            <Button onClick={() => void onRetry()}>Try again</Button>
+            <a className="link" href="/?all=true">
+              All workspaces
+            </a>
+          </div>
+        }
+      >
+        <p>{sentenceOf(refusal)}</p>
+      </EmptyState>
+    </div>
   )
 }
 

@@ -25,13 +25,25 @@ type ConfirmProps = {
   readonly action: string
   /** Must be typed before the button works: for actions that cannot be undone. */
   readonly typed?: string | undefined
+  /** What would happen is not known yet. */
+  readonly isWaiting?: boolean
   /** Primary for what destroys nothing. */
   readonly kind?: 'danger' | 'primary'
   readonly onConfirm: () => Promise<unknown>
 }
 
 /** Asks before something destructive, and stays open with the reason if it fails. */
-export function ConfirmDialog({ title, isOpen, onClose, children, action, typed, kind, onConfirm }: ConfirmProps) {
+export function ConfirmDialog({
+  title,
+  isOpen,
+  onClose,
+  children,
+  action,
+  typed,
+  kind,
+  onConfirm,
+  ...rest
+}: ConfirmProps) {
   const [text, setText] = useState('')
   const [isBusy, setBusy] = useState(false)
   const [error, setError] = useState<unknown>()
@@ -63,7 +75,7 @@ export function ConfirmDialog({ title, isOpen, onClose, children, action, typed,
       <Button
         kind={kind ?? 'danger'}
         isBusy={isBusy}
-        disabled={typed !== undefined && text !== typed}
+        disabled={rest.isWaiting || (typed !== undefined && text !== typed)}
         onClick={confirm}
       >
         {action}

@@ -14,17 +14,27 @@ export function AccessPage({ actions, children }: AccessPageProps) {
   const tabs = (
     <nav className="tabs" aria-label="Access">
       {canManageWorkspace && (
-        <Link to="/$ws/-/access/members" params={{ ws }}>
-          Members
-        </Link>
+        <>
+          <Link to="/$ws/-/access/members" params={{ ws }}>
+            Members
+          </Link>
+          <Link to="/$ws/-/access/service-accounts" params={{ ws }}>
+            Service accounts
+          </Link>
+        </>
       )}
       <Link to="/$ws/-/access/tokens" params={{ ws }}>
         Tokens
       </Link>
       {canManageWorkspace && (
-        <Link to="/$ws/-/access/identities" params={{ ws }}>
-          Identities
-        </Link>
+        <>
+          <Link to="/$ws/-/access/identities" params={{ ws }}>
+            Identities
+          </Link>
+          <Link to="/$ws/-/access/who" params={{ ws }}>
+            Who can…?
+          </Link>
+        </>
       )}
     </nav>
   )
@@ -36,7 +46,13 @@ export function AccessPage({ actions, children }: AccessPageProps) {
 }
 
 /** For somebody who follows a link to a page of admins. */
-export function ManagersOnly({ what }: { readonly what: string }) {
+export function ManagersOnly({
+  what,
+  place = 'of this workspace',
+}: {
+  readonly what: string
+  readonly place?: string
+}) {
   const { ws } = route.useParams()
   const { canAdminister } = useRights()
   const link = (
@@ -46,7 +62,7 @@ export function ManagersOnly({ what }: { readonly what: string }) {
   )
   return (
     <AccessPage>
-      <EmptyState title={`You cannot see the ${what} of this workspace`} action={link}>
+      <EmptyState title={`You cannot see the ${what} ${place}`} action={link}>
         <p>
           {canAdminister
             ? 'This needs an admin whose scope is the whole workspace; yours is a part of it.'

@@ -110,7 +110,7 @@ test('role and scope of a member change, and a removed member is out', async () 
   const scope = { all: false, teams: [], projects: [shop.id], environments: [] }
   expect(await memberOf(email)).toMatchObject({ role: 'admin', scope })
   await choose(page, email, 'Remove')
-  expect(await page.getByRole('dialog').textContent()).toMatch(/tokens, personal values and shares/)
+  await page.getByText('No token and no sync ends by this.').waitFor()
   await expectAccessible(page)
   await page.getByRole('button', { name: 'Remove', exact: true }).click()
   await page.getByRole('dialog').waitFor({ state: 'detached' })

@@ -2,7 +2,7 @@ import type { Member, TeamGroup } from '@coffer/sdk'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import { membersQuery, removeMember, resetSecondFactor } from '../../api/member.ts'
+import { membersQuery, resetSecondFactor } from '../../api/member.ts'
 import { meQuery } from '../../api/session.ts'
 import { useRights } from '../../api/use-rights.ts'
 import { projectsQuery } from '../../api/workspace.ts'
@@ -21,6 +21,7 @@ import { AccessPage, ManagersOnly } from './access-page.tsx'
 import { grantsInWords } from './grant/grants.ts'
 import { InviteDialog } from './member/invite-dialog.tsx'
 import { MemberDialog } from './member/member-dialog.tsx'
+import { RemoveDialog } from './member/remove-dialog.tsx'
 import { ResendDialog } from './member/resend-dialog.tsx'
 
 export function Members() {
@@ -68,7 +69,7 @@ function MemberList() {
       {step?.kind === 'change' && <MemberDialog {...grant} member={step.member} isSelf={isSelf(step.member)} />}
       {step?.kind === 'resend' && <ResendDialog ws={ws} member={step.member} onClose={close} />}
       {step?.kind === 'reset' && <ResetDialog ws={ws} member={step.member} onClose={close} />}
-      {step?.kind === 'remove' && <RemoveDialog ws={ws} member={step.member} onClose={close} />}
+      {step?.kind === 'remove' && <RemoveDialog ws={ws} member={step.member} teams={teams} onClose={close} />}
     </AccessPage>
   )
 }
@@ -101,7 +102,7 @@ function MemberRow({ member, isSelf, teams, onStep }: RowProps) {
         {user.name || user.email} {isSelf && <span className="text-soft font-normal">(you)</span>}
         {user.name !== '' && <span className="hint font-normal">{user.email}</span>}
       </th>
-      <td>{isOwner ? 'Owner' : grantsInWords(grants, teams)}</td>
+      <td className="min-w-40">{isOwner ? 'Owner' : grantsInWords(grants, teams)}</td>
       <td>
         <MemberStatus member={member} />
       </td>
@@ -155,44 +156,6 @@ function ResetDialog({ ws, member: { id, user }, onClose }: ConfirmProps) {
       <p>
         Their authenticator app and recovery codes stop working: they sign in with the password alone, and can set up a
         new app. They are told by mail if this service sends mail. Make sure that it is really them who asked.
-      </p>
-    </ConfirmDialog>
-  )
-}
-
-function RemoveDialog({ ws, member: { id, user, status }, onClose }: ConfirmProps) {
-  const { email } = user
-  if (status !== 'account-created') {
-    return (
-      <ConfirmDialog
-        title={`Withdraw the invite for ${email}`}
-        isOpen
-        onClose={onClose}
-        action="Withdraw"
-        onConfirm={async () => {
-          await removeMember(ws, id)
-          say(`The invite for ${email} is withdrawn.`)
-        }}
-      >
-        <p>The link stops working. You can invite the address again.</p>
-      </ConfirmDialog>
-    )
-  }
-  return (
-    <ConfirmDialog
-      title={`Remove ${email}`}
-      isOpen
-      onClose={onClose}
-      action="Remove"
-      onConfirm={async () => {
-        await removeMember(ws, id)
-        say(`${email} is no longer a member.`)
-      }}
-    >
-      <p>{email} loses access to this workspace at once.</p>
-      <p>
-        Their tokens, personal values and shares in it are deleted for good: whatever runs with one of their tokens
-        stops working. Values that they wrote for everybody stay, and so does the audit log.
       </p>
     </ConfirmDialog>
   )

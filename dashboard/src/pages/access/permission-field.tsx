@@ -5,10 +5,12 @@ import './grant/role-field.css'
 type PermissionFieldProps = {
   readonly value: Permission
   readonly canWrite: boolean
+  /** Who may write in some parts of the scope only. */
+  readonly limit?: string | undefined
   readonly onChange: (permission: Permission) => void
 }
 
-export function PermissionField({ value, canWrite, onChange }: PermissionFieldProps) {
+export function PermissionField({ value, canWrite, limit, onChange }: PermissionFieldProps) {
   const id = useId()
   return (
     <fieldset className="role-field">
@@ -25,7 +27,7 @@ export function PermissionField({ value, canWrite, onChange }: PermissionFieldPr
           <input type="radio" name={id} checked={value === 'read-write'} onChange={() => onChange('read-write')} />
           <span>
             Read and write
-            <span className="hint">Also changes secrets in its scope.</span>
+            <span className="hint">Also changes secrets in its scope{limit && `, where ${limit} may`}.</span>
           </span>
         </label>
       )}

@@ -147,6 +147,6 @@ test('a member creates read tokens within their scope, and sees their own alone'
   const value = await takeValue(page)
   const me = await service.call('GET', '/v1/me', { token: value })
   expect(me.body).toMatchObject({ credential: { permission: 'read', scope } })
-  expect(await page.getByRole('columnheader', { name: 'Creator' }).count()).toBe(0)
+  expect(await page.getByRole('columnheader', { name: 'Owner' }).count()).toBe(0)
   expect(await page.getByRole('row', { name: 'mine' }).textContent()).toContain('shop / staging')
 })

@@ -26,19 +26,20 @@ import { RotateDialog } from './token/rotate-dialog.tsx'
 import { SnippetList } from './token/snippet-list.tsx'
 import { TokenDialog } from './token/token-dialog.tsx'
 import { examplePlace, tokenSnippets } from './token/token-snippets.ts'
+import { TransferDialog } from './token/transfer-dialog.tsx'
 import './access.css'
 
 type Step =
   | { readonly kind: 'create' }
   | { readonly kind: 'rotate'; readonly token: Token }
   | { readonly kind: 'revoke'; readonly token: Token }
+  | { readonly kind: 'transfer'; readonly token: Token }
 
 const route = getRouteApi('/signed-in/$ws')
 
 export function Tokens() {
   const { ws } = route.useParams()
-  const rights = useRights()
-  const { workspace, canManageWorkspace } = rights
+  const { workspace, canManageWorkspace } = useRights()
   const { data: teams = [] } = useQuery(projectsQuery(ws))
   const list = useInfiniteQuery(tokensQuery(ws))
   const [step, setStep] = useState<Step>()
@@ -67,14 +68,7 @@ export function Tokens() {
         </EmptyState>
       )}
       {shown.length > 0 && (
-        <TokenTable
-          ws={ws}
-          tokens={shown}
-          teams={teams}
-          hasCreators={canManageWorkspace}
-          onRotate={(token) => setStep({ kind: 'rotate', token })}
-          onRevoke={(token) => setStep({ kind: 'revoke', token })}
-        />
+        <TokenTable ws={ws} tokens={shown} teams={teams} isManager={canManageWorkspace} onStep={setStep} />
       )}
       {ended.length > 0 && (
         <CheckField
@@ -88,10 +82,11 @@ export function Tokens() {
           Load more
         </Button>
       )}
-      {step?.kind === 'create' && <TokenDialog ws={ws} rights={rights} teams={teams} onClose={close} />}
+      {step?.kind === 'create' && <TokenDialog ws={ws} workspace={workspace} teams={teams} onClose={close} />}
       {step?.kind === 'rotate' && (
         <RotateDialog ws={ws} token={step.token} workspace={workspace} teams={teams} onClose={close} />
       )}
+      {step?.kind === 'transfer' && <TransferDialog ws={ws} token={step.token} onClose={close} />}
       {step?.kind === 'revoke' && <RevokeDialog ws={ws} token={step.token} onClose={close} />}
     </AccessPage>
   )
@@ -101,34 +96,33 @@ type TokenTableProps = {
   readonly ws: string
   readonly tokens: readonly Token[]
   readonly teams: readonly TeamGroup[]
-  readonly hasCreators: boolean
-  readonly onRotate: (token: Token) => void
-  readonly onRevoke: (token: Token) => void
+  readonly isManager: boolean
+  readonly onStep: (step: Step) => void
 }
 
-function TokenTable({ ws, tokens, teams, hasCreators, onRotate, onRevoke }: TokenTableProps) {
-  const { data: members = [] } = useQuery({ ...membersQuery(ws), enabled: hasCreators })
+function TokenTable({ ws, tokens, teams, isManager, onStep }: TokenTableProps) {
+  const { data: members = [] } = useQuery({ ...membersQuery(ws), enabled: isManager })
   const creatorOf = (token: Token) => members.find(({ user }) => user.id === token.createdById)
-  const columns = [
-    'Name',
-    'Permission',
-    'Scope',
-    ...(hasCreators ? ['Creator'] : []),
-    'Created',
-    'Expires',
-    'Last used',
-  ]
+  const columns = ['Name', 'Permission', 'Scope', ...(isManager ? ['Owner'] : []), 'Created', 'Expires', 'Last used']
   return (
     <Table label="Tokens" columns={[...columns, '']}>
       {tokens.map((token) => {
-        const { id, name, prefix, permission, scope, createdAt, type } = token
+        const { id, name, prefix, permission, scope, createdAt, type, ownerType } = token
         const creator = creatorOf(token)
         const hasEnded = isEnded(stateOf(token, Date.now()))
         // Rotating shows the new value, which must not give an admin the rights of the owner or personal values.
-        const isHeld = !token.isOwner && (type === 'cli' || (creator?.isOwner !== false && permission !== 'read'))
+        const isOthers = ownerType === 'user' && !token.isOwner
+        const isHeld = isOthers && (type === 'cli' || (creator?.isOwner !== false && permission !== 'read'))
+        const entry = (text: string, kind: 'rotate' | 'transfer' | 'revoke') => ({
+          text,
+          onSelect: () => onStep({ kind, token }),
+        })
         const groups = [
-          isHeld ? [] : [{ text: 'Rotate', onSelect: () => onRotate(token) }],
-          [{ text: 'Revoke', kind: 'danger' as const, onSelect: () => onRevoke(token) }],
+          [
+            ...(isHeld ? [] : [entry('Rotate', 'rotate')]),
+            ...(isManager && type !== 'cli' ? [entry('Transfer', 'transfer')] : []),
+          ],
+          [{ ...entry('Revoke', 'revoke'), kind: 'danger' as const }],
         ]
         return (
           <tr key={id}>
@@ -138,7 +132,12 @@ function TokenTable({ ws, tokens, teams, hasCreators, onRotate, onRevoke }: Toke
             </th>
             <td>{permissionName(permission)}</td>
             <td>{scopeInWords(scope, teams)}</td>
-            {hasCreators && <td>{token.isOwner ? 'you' : (creator?.user.email ?? '')}</td>}
+            {isManager && (
+              <td>
+                {token.isOwner && ownerType === 'user' ? 'you' : token.ownerName}
+                {ownerType === 'service' && <span className="hint">service account</span>}
+              </td>
+            )}
             <td className="text-soft whitespace-nowrap">
               <Time at={createdAt} />
             </td>

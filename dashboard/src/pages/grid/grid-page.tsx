@@ -5,7 +5,7 @@ import { useMemo } from 'react'
 import { cellsQuery } from '../../api/secret.ts'
 import { environmentsQuery, projectQuery } from '../../api/workspace.ts'
 import { Button } from '../../parts/button.tsx'
-import { ErrorNote } from '../../parts/error-note.tsx'
+import { ErrorNote, sentenceOf } from '../../parts/error-note.tsx'
 import { EmptyState, Skeleton } from '../../parts/page.tsx'
 import { ProjectPage } from '../shell/project-page.tsx'
 import { toRows } from './cells.ts'
@@ -21,13 +21,16 @@ export function GridPage() {
   const cells = useQuery(cellsQuery(ws, prj))
   const rows = useMemo(() => cells.data && toRows(cells.data), [cells.data])
   const error = cells.error ?? environments.error
-  const isLost = error instanceof ApiError && (error.status === 403 || error.status === 404)
+  // A policy can be met again, so what was typed stays. Everything else that is refused is gone for this person.
+  const isLost = error instanceof ApiError && (error.status === 404 || (error.status === 403 && !rows))
 
   if (isLost) {
     return (
       <ProjectPage>
         <EmptyState title="You can no longer see these secrets">
-          The project was deleted, or your access has changed. Ask an admin of the workspace.
+          {error.status === 403
+            ? sentenceOf(error)
+            : 'The project was deleted, or your access has changed. Ask an admin of the workspace.'}
         </EmptyState>
       </ProjectPage>
     )

@@ -3,6 +3,7 @@ import { meQuery } from '../../api/session.ts'
 import { Button } from '../../parts/button.tsx'
 import { CopyButton } from '../../parts/copy.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
+import { download } from '../../parts/download.ts'
 import { Icon } from '../../parts/icon.tsx'
 import './me.css'
 
@@ -44,13 +45,4 @@ export function RecoveryCodes({ codes, onClose }: RecoveryCodesProps) {
       </ul>
     </Dialog>
   )
-}
-
-function download(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: 'text/plain' }))
-  const link = document.createElement('a')
-  link.href = url
-  link.download = name
-  link.click()
-  URL.revokeObjectURL(url)
 }

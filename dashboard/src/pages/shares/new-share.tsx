@@ -9,6 +9,7 @@ import { CopyButton } from '../../parts/copy.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
 import { ErrorNote } from '../../parts/error-note.tsx'
 import { CheckField, SelectField, TextAreaField, TextField } from '../../parts/field.tsx'
+import { errorBeside, fieldError } from '../../parts/field-error.ts'
 import { plural } from '../../parts/plural.ts'
 import { absoluteTime } from '../../parts/time.tsx'
 import { type PickedSecret, SecretPicker } from './secret-picker.tsx'
@@ -154,6 +155,7 @@ function NewShareForm({ place, onClose, onIssued }: FormProps) {
           <SelectField
             label="Ends after"
             value={expiresIn}
+            error={fieldError(create.error, 'expiresIn')}
             onChange={(event) => setExpiresIn(Number(event.target.value))}
           >
             {lifetimes.map(([seconds, name]) => (
@@ -194,7 +196,7 @@ function NewShareForm({ place, onClose, onIssued }: FormProps) {
           disabled={hasReferences || !canSealHere()}
           onChange={(event) => setWantsSealing(event.target.checked)}
         />
-        <ErrorNote error={create.error} />
+        <ErrorNote error={errorBeside(create.error, 'expiresIn')} />
       </form>
     </Dialog>
   )

@@ -1,3 +1,4 @@
+import { ApiError } from '@coffer/sdk'
 import { useQuery, useSuspenseQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
@@ -6,7 +7,7 @@ import { projectsQuery, workspaceAddress, workspacesQuery } from '../../api/work
 import { Button } from '../../parts/button.tsx'
 import { Icon } from '../../parts/icon.tsx'
 import { Menu } from '../../parts/menu.tsx'
-import { PageMissing } from '../failed.tsx'
+import { PageMissing, ShutOutPage } from '../failed.tsx'
 import { PersonMenu } from './person-menu.tsx'
 import './shell.css'
 import { useOpenPalette } from './shortcuts.tsx'
@@ -22,8 +23,13 @@ export function WorkspaceFrame() {
   // biome-ignore lint/correctness/useExhaustiveDependencies: on a phone the sidebar closes after each step
   useEffect(() => setOpen(false), [path])
   const workspace = findWorkspace(workspaces, ws)
+  const projects = useQuery({ ...projectsQuery(ws), enabled: workspace !== undefined })
+  // A member may always list projects: only the policy of the workspace refuses that. Whoever was inside before keeps the
+  // page, with the edits in it.
+  const { error } = projects
+  const refusal = error instanceof ApiError && error.status === 403 && !projects.data ? error : undefined
   if (!workspace) return <PageMissing />
-  const { canManageWorkspace } = rightsIn(workspace)
+  const canManageWorkspace = !refusal && rightsIn(workspace).canManageWorkspace
   return (
     <div className="shell">
       <div className="shell-bar">
@@ -35,15 +41,17 @@ export function WorkspaceFrame() {
       <nav id="side" className={isOpen ? 'side open' : 'side'} aria-label="Workspace">
         <WorkspaceMenu name={workspace.name} />
         <PaletteButton />
-        <ProjectLinks ws={ws} />
+        {refusal ? <div className="side-projects" /> : <ProjectLinks ws={ws} />}
         <div className="side-foot">
-          <Link
-            to={canManageWorkspace ? '/$ws/-/access/members' : '/$ws/-/access/tokens'}
-            params={{ ws }}
-            className={path.includes('/-/access/') ? 'on' : ''}
-          >
-            Access
-          </Link>
+          {!refusal && (
+            <Link
+              to={canManageWorkspace ? '/$ws/-/access/members' : '/$ws/-/access/tokens'}
+              params={{ ws }}
+              className={path.includes('/-/access/') ? 'on' : ''}
+            >
+              Access
+            </Link>
+          )}
           {canManageWorkspace && (
             <>
               <Link to="/$ws/-/audit" params={{ ws }}>
@@ -58,7 +66,7 @@ export function WorkspaceFrame() {
         </div>
       </nav>
       <main className="shell-main">
-        <Outlet />
+        {refusal ? <ShutOutPage workspace={workspace.name} refusal={refusal} onRetry={projects.refetch} /> : <Outlet />}
       </main>
     </div>
   )

@@ -14,6 +14,7 @@ import { Table } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { HandOver } from './hand-over.tsx'
 import { NameForm } from './name-form.tsx'
+import { PolicySection } from './policy/policy.tsx'
 import { NewTeam, TeamMenu } from './team.tsx'
 
 const route = getRouteApi('/signed-in/$ws/-/settings')
@@ -34,6 +35,7 @@ export function WorkspaceSettings() {
     <Page title="Settings">
       <WorkspaceName ws={ws} />
       <Teams ws={ws} />
+      {isOwner && <PolicySection ws={ws} />}
       {isOwner && <HandOver ws={ws} />}
       {isOwner && <DeleteWorkspace ws={ws} />}
     </Page>

@@ -1,7 +1,7 @@
 /** Scopes: ticks in the tree give exactly the ids that the service is asked to grant. */
 import type { Scope, TeamGroup } from '@coffer/sdk'
 import { expect, test } from 'vitest'
-import { everything, grantableTree, nothing, reachedBy, scopeInWords, ticksOf, toggle } from './scope.ts'
+import { everything, grantableTree, nothing, reachedBy, reachedTeams, scopeInWords, ticksOf, toggle } from './scope.ts'
 
 const project = (name: string, environments: readonly string[]) => ({
   id: name,
@@ -67,6 +67,20 @@ test.each<[string, Scope]>([
   ['nothing any more', scope({ projects: ['deleted'] })],
 ])('in words: %s', (words, given) => {
   expect(scopeInWords(given, teams)).toBe(words)
+})
+
+test('a reach leaves of the teams only what is in it', () => {
+  const names = (scope: Scope) =>
+    reachedTeams(scope, teams).map((team) => [
+      team.name,
+      team.projects.map(({ name, environmentList }) => [name, ...environmentList.map((one) => one.name)]),
+    ])
+  expect(names(everything)).toHaveLength(2)
+  expect(names(scope({ environments: ['shop-staging'], projects: ['billing'] }))).toEqual([
+    ['Web', [['shop', 'staging']]],
+    ['Core', [['billing', 'production']]],
+  ])
+  expect(names(nothing)).toEqual([])
 })
 
 test('the reach of a scope names projects and environments', () => {

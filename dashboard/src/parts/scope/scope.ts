@@ -118,6 +118,21 @@ export function reachedBy(scope: Scope, teams: readonly TeamGroup[]): Reached[] 
   })
 }
 
+/** The part of these teams that a scope reaches: for scopes of others, whose reach is less than the reader's. */
+export function reachedTeams(scope: Scope, teams: readonly TeamGroup[]): readonly TeamGroup[] {
+  if (scope.all) return teams
+  const chosen = idsOf(scope)
+  return teams.flatMap((team) => {
+    if (chosen.has(team.id)) return team
+    const projects = team.projects.flatMap((project) => {
+      if (chosen.has(project.id)) return project
+      const environmentList = project.environmentList.filter(({ id }) => chosen.has(id))
+      return environmentList.length > 0 ? { ...project, environmentList } : []
+    })
+    return projects.length > 0 ? { ...team, projects } : []
+  })
+}
+
 /** A short name: "everything", "shop / staging", "2 projects and 1 environment". */
 export function scopeInWords(scope: Scope, teams: readonly TeamGroup[]): string {
   if (scope.all) return 'everything'

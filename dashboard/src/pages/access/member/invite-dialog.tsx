@@ -59,6 +59,7 @@ export function InviteDialog({ ws, teams, own, onClose }: InviteDialogProps) {
           onChange={({ target }) => setEmail(target.value)}
         />
         <GrantsField
+          holder="person"
           teams={teams}
           own={own}
           value={grants}

@@ -52,6 +52,7 @@ export function MemberDialog({ ws, member, isSelf, teams, own, onClose }: Member
           <Note tone="warn">This is you. If you take rights from yourself, another admin must return them.</Note>
         )}
         <GrantsField
+          holder="person"
           teams={teams}
           own={own}
           value={grants}

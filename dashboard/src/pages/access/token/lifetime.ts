@@ -2,7 +2,9 @@
 import type { NewToken, Token } from '@coffer/sdk'
 
 const dayMs = 86_400_000
-const soonMs = 7 * dayMs
+/** Time enough to replace a token before it ends. */
+export const soonDays = 14
+const soonMs = soonDays * dayMs
 
 export type Lifetime = NewToken['expiresIn']
 
@@ -29,7 +31,11 @@ export function stateOf({ revokedAt, expiresAt }: Pick<Token, 'revokedAt' | 'exp
   if (revokedAt !== null) return 'revoked'
   if (expiresAt === null) return 'active'
   const leftMs = Date.parse(expiresAt) - nowMs
-  return leftMs <= 0 ? 'expired' : leftMs < soonMs ? 'expiring' : 'active'
+  return leftMs <= 0 ? 'expired' : isSoon(expiresAt, nowMs) ? 'expiring' : 'active'
 }
+
+/** For a service account: whether the first of its tokens to expire does so soon. */
+export const isSoon = (expiresAt: string | null, nowMs: number) =>
+  expiresAt !== null && Date.parse(expiresAt) - nowMs < soonMs
 
 export const isEnded = (state: TokenState) => state === 'expired' || state === 'revoked'

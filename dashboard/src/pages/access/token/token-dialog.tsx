@@ -1,6 +1,7 @@
-import type { IssuedToken, NewToken, Scope, TeamGroup } from '@coffer/sdk'
+import type { IssuedToken, NewToken, Scope, ServiceAccount, TeamGroup, Workspace } from '@coffer/sdk'
 import { type FormEvent, useMemo, useState } from 'react'
-import { type Rights, reachOf } from '../../../api/right.ts'
+import { holdsRoleWithin, reachOf } from '../../../api/right.ts'
+import { createServiceToken } from '../../../api/service-account.ts'
 import { createToken } from '../../../api/token.ts'
 import { useAction } from '../../../parts/action.ts'
 import { Button } from '../../../parts/button.tsx'
@@ -9,7 +10,7 @@ import { ErrorNote } from '../../../parts/error-note.tsx'
 import { SelectField, TextField } from '../../../parts/field.tsx'
 import { errorBeside, fieldError } from '../../../parts/field-error.ts'
 import { Note } from '../../../parts/note.tsx'
-import { isNothing, nothing } from '../../../parts/scope/scope.ts'
+import { isNothing, nothing, reachedTeams } from '../../../parts/scope/scope.ts'
 import { ScopeField } from '../../../parts/scope/scope-field.tsx'
 import { dayOf } from '../../../parts/time.tsx'
 import { PermissionField } from '../permission-field.tsx'
@@ -19,7 +20,9 @@ import { TokenValueDialog } from './token-value.tsx'
 
 type TokenDialogProps = {
   readonly ws: string
-  readonly rights: Rights
+  readonly workspace: Workspace
+  /** Whose token it becomes: without one, that of the person. */
+  readonly account?: ServiceAccount
   readonly teams: readonly TeamGroup[]
   readonly onClose: () => void
 }
@@ -28,17 +31,24 @@ type Fields = Omit<NewToken, 'scope' | 'allowedIps'> & { readonly scope: Scope; 
 
 const newToken: Fields = { name: '', permission: 'read', scope: nothing, expiresIn: '60d', addresses: '' }
 
+/** The first token of a service account is usually the one that it was created for. */
+const firstFields = (account: ServiceAccount | undefined): Fields =>
+  account ? { ...newToken, name: account.tokens === 0 ? account.name : '', scope: reachOf(account) } : newToken
+
 /** Rendered while it is open, so that closing drops everything, the token included. */
-export function TokenDialog({ ws, rights, teams, onClose }: TokenDialogProps) {
-  const { workspace, canWrite } = rights
-  const own = useMemo(() => reachOf(workspace), [workspace])
-  const [fields, setFields] = useState(newToken)
+export function TokenDialog({ ws, workspace, account, teams, onClose }: TokenDialogProps) {
+  const holder = account ?? workspace
+  const own = useMemo(() => reachOf(holder), [holder])
+  const offered = useMemo(() => reachedTeams(own, teams), [own, teams])
+  const canWrite = holder.grants.some(({ role }) => role !== 'member')
+  const [fields, setFields] = useState(() => firstFields(account))
   const [issued, setIssued] = useState<IssuedToken>()
   const change = (part: Partial<Fields>) => setFields({ ...fields, ...part })
   const create = useAction(async () => {
     const { addresses, ...token } = fields
     const allowedIps = addresses.split(/[\s,]+/).filter(Boolean)
-    setIssued(await createToken(ws, { ...token, ...(allowedIps.length > 0 && { allowedIps }) }))
+    const wanted = { ...token, ...(allowedIps.length > 0 && { allowedIps }) }
+    setIssued(await (account ? createServiceToken(ws, account.id, wanted) : createToken(ws, wanted)))
   })
 
   function submit(event: FormEvent): void {
@@ -49,19 +59,36 @@ export function TokenDialog({ ws, rights, teams, onClose }: TokenDialogProps) {
   if (issued) {
     return <TokenValueDialog issued={issued} place={examplePlace(workspace, issued.scope, teams)} onClose={onClose} />
   }
+  const isReadOnly =
+    fields.permission === 'read-write' &&
+    !isNothing(fields.scope) &&
+    !holdsRoleWithin(holder, 'developer', fields.scope, teams)
   const end = endOf(fields.expiresIn, Date.now())
   const actions = (
     <>
       <Button disabled={create.isBusy} onClick={onClose}>
         Cancel
       </Button>
-      <Button type="submit" form="token" kind="primary" isBusy={create.isBusy} disabled={isNothing(fields.scope)}>
+      <Button
+        type="submit"
+        form="token"
+        kind="primary"
+        isBusy={create.isBusy}
+        disabled={isNothing(fields.scope) || isReadOnly}
+      >
         Create token
       </Button>
     </>
   )
   return (
-    <Dialog title="New token" isOpen keepsOpen isBusy={create.isBusy} onClose={onClose} actions={actions}>
+    <Dialog
+      title={account ? `New token of ${account.name}` : 'New token'}
+      isOpen
+      keepsOpen
+      isBusy={create.isBusy}
+      onClose={onClose}
+      actions={actions}
+    >
       <form id="token" onSubmit={submit} className="flex flex-col gap-4">
         <TextField
           label="Name"
@@ -76,19 +103,26 @@ export function TokenDialog({ ws, rights, teams, onClose }: TokenDialogProps) {
         <PermissionField
           value={fields.permission}
           canWrite={canWrite}
+          limit={holder.grants.length > 1 ? (account ? 'the account' : 'you') : undefined}
           onChange={(permission) => change({ permission })}
         />
         <ScopeField
-          teams={teams}
+          teams={offered}
           own={own}
           value={fields.scope}
           error={fieldError(create.error, 'scope')}
           onChange={(scope) => change({ scope })}
         />
+        {isReadOnly && (
+          <Note tone="warn">
+            {account ? account.name : 'You'} can only read in this scope: choose the permission Read, or another scope.
+          </Note>
+        )}
         <SelectField
           label="Expires after"
           value={fields.expiresIn}
           hint={end && `On ${dayOf(end)}. You can rotate it, but not extend it.`}
+          error={fieldError(create.error, 'expiresIn')}
           onChange={({ target }) =>
             change({ expiresIn: lifetimes.find(({ value }) => value === target.value)?.value ?? '60d' })
           }
@@ -110,7 +144,7 @@ export function TokenDialog({ ws, rights, teams, onClose }: TokenDialogProps) {
           error={fieldError(create.error, 'allowedIps')}
           onChange={({ target }) => change({ addresses: target.value })}
         />
-        <ErrorNote error={errorBeside(create.error, 'name', 'scope', 'allowedIps')} />
+        <ErrorNote error={errorBeside(create.error, 'name', 'scope', 'expiresIn', 'allowedIps')} />
       </form>
     </Dialog>
   )
