@@ -1,6 +1,7 @@
 /** Reading and setting the policy of a workspace: who may, what is refused, what is recorded, and the dry run. */
 import type { AuditEntry } from '@coffer/contract/audit'
 import { openPolicy, type Policy, type PolicyChange, type ShutOut } from '@coffer/contract/policy'
+import type { IssuedToken } from '@coffer/contract/token'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { setUpTotp } from '../../../../../test/authenticator.ts'
 import { describeChanges, readContent } from '../../../../../test/content.ts'
@@ -240,6 +241,28 @@ test('an expired token is not listed, and a member who was never seen is not lis
   const { shutOut } = await set({ allowedIps: ['127.0.0.1'], maxTokenDays: 1, dryRun: true }, session)
   expect(shutOut.map(({ id }) => id)).not.toContain(gone.id)
   expect(shutOut).toEqual([])
+})
+
+test('a service account is listed with its tokens, by where these were last seen and by their age alone', async () => {
+  const { root, owner, set, read } = await world.newWorkspace()
+  const post = <Body>(path: string, body: unknown) =>
+    service.call<Body>('POST', root + path, { token: owner.session, body })
+  const grants = [{ role: 'developer', scope: { all: true } }]
+  const { body: account } = await post<{ id: string }>('/service-account', { name: 'deploy', grants })
+  const wanted = { name: 'ci', permission: 'read', scope: { all: true }, expiresIn: '30d' }
+  const create = () => post<IssuedToken>(`/service-account/${account.id}/tokens`, wanted)
+  const { body: issued } = await create()
+  expect((await read(issued.token, outside)).status).toBe(200)
+  const forecast = await set({ requireVerifiedEmail: true, allowedIps: ['127.0.0.1'], dryRun: true })
+  const reason = `Last seen at ${outside}, which the list does not hold.`
+  expect(forecast.shutOut.filter(({ type }) => type !== 'user')).toEqual([
+    { type: 'service', id: account.id, name: 'deploy', reason },
+    { type: 'token', id: issued.id, name: 'ci', reason },
+  ])
+  await set({ maxTokenDays: 29 })
+  expect((await create()).status).toBe(403)
+  await set({ maxTokenDays: 30 })
+  expect((await create()).status).toBe(201)
 })
 
 test('the policy goes with its workspace', async () => {
