@@ -24,7 +24,7 @@ import type { Grants } from '../server/src/store/workspace/grant.ts'
 import { type Call, caller } from './caller.ts'
 import { connectPostgres } from './postgres-client.ts'
 
-export type { Answer, CallOptions } from './caller.ts'
+export type { Answer, Call, CallOptions } from './caller.ts'
 
 export const engine = process.env.COFFER_TEST_ENGINE === 'postgres' ? 'postgres' : 'sqlite'
 export const password = 'correct horse battery staple'

@@ -121,6 +121,7 @@ export async function createCallers(
     name: 'session',
     options: { token: user.session },
     kind: 'session',
+    actor: user.email,
     permission: 'read-write',
     tokens: { own, others },
   }
@@ -150,7 +151,8 @@ export async function createCallers(
   const limit = scopeOf(world, 'right environment')
   const { body: listed } = await service.call<Token[]>('GET', '/v1/workspace/main/tokens', { token: user.session })
   const itself = listed.find(({ type, isOwner }) => type === 'cli' && isOwner)?.id
-  const cliToken = { ...session, permission: 'read', limit, tokens: { itself, own, others } } as const
+  const tokens = { itself, own, others }
+  const cliToken = { ...session, actor: itself ?? '', permission: 'read', limit, tokens } as const
   result.push({ ...cliToken, name: 'cli token', kind: 'token', options: { token: cli.body.token } })
   if (isForAll) {
     const cliJwt = await exchange(service, cli.body.token)
@@ -189,11 +191,12 @@ export async function createIdentities(
   for (const scopeName of scopeNames) {
     for (const permission of ['read', 'read-write'] as const) {
       const [name, limit] = [`${permission} identity for ${scopeName}`, scopeOf(world, scopeName)]
-      await createIdentity(service, owner.session, { issuer: issuer.url, subject: name, permission, scope: limit })
+      const body = { issuer: issuer.url, subject: name, permission, scope: limit }
+      const { id: actor } = await createIdentity(service, owner.session, body)
       const token = await federate(service, await issuer.sign({ sub: name }))
       const role = permission === 'read' ? 'member' : 'developer'
       const grants = [{ role, scope: everything } as const]
-      const rest = { isAlive: true, kind: 'oidc', permission, grants, limit, tokens } as const
+      const rest = { isAlive: true, kind: 'oidc', actor, permission, grants, limit, tokens } as const
       result.push({ ...rest, name, options: { token } })
     }
   }

@@ -162,6 +162,8 @@ export type Caller = {
   readonly permission: Permission
   /** Grants of the person or identity; none for whoever does not belong to the workspace. */
   readonly grants: readonly CallerGrant[]
+  /** How `explain` finds people and identities; it finds a token by its id. */
+  readonly actor?: string
   /** Scope of the credential itself; a session has none. */
   readonly limit?: Scope
   readonly tokens: TokenIds

@@ -41,6 +41,7 @@ import {
   writeOwn,
 } from '../../../test/matrix-caller.ts'
 import { type Cell, endpointNames, isAllowed, isDry, isWrite, planCells } from '../../../test/matrix-cell.ts'
+import { findDisagreements } from '../../../test/matrix-question.ts'
 import { type Caller, holds, holdsScope, managesTokens, rights, sees, seesShare } from '../../../test/matrix-right.ts'
 import { requestTable } from '../../../test/request-table.ts'
 import { createServiceCallers } from '../../../test/service-caller.ts'
@@ -327,6 +328,18 @@ test.each(groups)(
     for (const caller of asking) wrong.push(...(await check(caller)))
     expect(asking.length).toBeGreaterThan(3)
     expect(wrong, `${wrong.length} cells are wrong`).toEqual([])
+  },
+  patienceMs,
+)
+
+test.skipIf(engine === 'postgres')(
+  'an explanation of a right says what the request gets',
+  async () => {
+    const asker = callers.get('the owner')?.[0]
+    if (!asker) throw new Error('there is no owner')
+    const { count, wrong } = await findDisagreements(service.call, world, asker, plan)
+    expect(count).toBeGreaterThan(1_000)
+    expect(wrong, `${wrong.length} explanations are wrong`).toEqual([])
   },
   patienceMs,
 )
