@@ -87,6 +87,8 @@ function counterparts(): { readonly mine: string; readonly theirs: string }[] {
     world.ownerMemberId,
     world.invite.id,
     world.identityId,
+    world.service.id,
+    ...Object.values(world.service.tokens),
     world.share.id,
     world.syncs.draft,
     world.syncs.live,
@@ -111,7 +113,7 @@ function swaps(): Swap[] {
     // Each id alone, and all of them together.
     return [...named.map((pair) => [pair]), ...(named.length > 1 ? [named] : [])].map((pairs) => {
       const isIn = (text: string | undefined) => pairs.some(({ mine }) => text?.includes(mine))
-      const place = isIn(route) ? 'path' : isIn(query) ? 'query' : body?.scope ? 'scope' : 'body'
+      const place = isIn(route) ? 'path' : isIn(query) ? 'query' : (body?.scope ?? body?.grants) ? 'scope' : 'body'
       return { foreign: replace(pairs, (pair) => pair.theirs), absent: replace(pairs, () => absentId), place }
     })
   })
@@ -119,7 +121,8 @@ function swaps(): Swap[] {
 
 /** Whether the credential passes the checks that come before the resources are looked up. */
 const mayAsk = (credential: CredentialName, { endpoint, ask }: Request) =>
-  credential === 'session' || !(ask.isPersonal || ['token:create', 'workspace:handover'].includes(endpoint.permission))
+  credential === 'session' || !(ask.isPersonal || sessionOnly.includes(endpoint.permission))
+const sessionOnly = ['token:create', 'service:token', 'workspace:handover']
 
 const volatileHeaders = new Set(['date', 'x-request-id', 'ratelimit-remaining', 'ratelimit-reset'])
 

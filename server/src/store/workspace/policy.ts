@@ -11,7 +11,7 @@ export type StoredPolicy = Policy | 'tampered'
 type PolicyFields = { readonly id: string; readonly document: string; readonly updatedAt: number }
 type PolicyRow = PolicyFields & RowMac
 
-const columns = fragment('workspace_id as "id", document, updated_at as "updatedAt", mac, mac_root_id as "macRootId"')
+const columns = fragment(`workspace_id as "id", document, updated_at as "updatedAt", mac, mac_root_id as "macRootId"`)
 
 const macFields = (row: PolicyFields): MacField[] => [row.id, row.document, row.updatedAt]
 

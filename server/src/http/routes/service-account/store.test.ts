@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { runHere } from '../../../../../test/command.ts'
 import {
   createToken,
-  engine,
   registerOwner,
   startService,
   type TestService,
@@ -96,7 +95,7 @@ describe('a row of a service account with', () => {
     })
   })
 
-  test.runIf(engine === 'sqlite')('a changed grant is reported by the command itself', async () => {
+  test('a changed grant is reported by the command itself', async () => {
     await withChanged('service_account', accountId, { grants: everything }, async () => {
       const { code, out, err } = await runHere(['doctor'], service.settings)
       expect(code).toBe(1)
