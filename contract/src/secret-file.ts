@@ -2,7 +2,7 @@
 import type { Endpoint } from './endpoint.ts'
 import { closed, ProjectPath, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
-import { EnvironmentKey, Message, Mode, oneEnvironment, RevisionResults, secretsPath } from './secret.ts'
+import { EnvironmentKey, Message, Mode, oneEnvironment, RevisionResults, SecretName, secretsPath } from './secret.ts'
 
 export const SecretImport = Type.Object(
   {
@@ -20,6 +20,8 @@ export type SecretImport = Static<typeof SecretImport>
 export const exportFormats = ['dotenv', 'shell', 'json', 'yaml', 'csv', 'docker', 'k8s', 'tfvars'] as const
 export const SecretExport = Type.Object({
   ...oneEnvironment,
+  /** All of them if omitted. */
+  key: Type.Optional(Type.Union([SecretName, Type.Array(SecretName, { minItems: 1, maxItems: 1000 })])),
   format: Type.Optional(words(...exportFormats)),
   resolve: Type.Optional(Type.Boolean()),
   onUnresolved: Type.Optional(words('keep', 'empty', 'error')),

@@ -482,6 +482,7 @@ export type TeamGroup = { id: string; name: string; projects: ProjectSummary[] }
 export type SecretExport = {
   environmentId?: string
   environment_id?: string
+  key?: string | string[]
   format?: 'dotenv' | 'shell' | 'json' | 'yaml' | 'csv' | 'docker' | 'k8s' | 'tfvars'
   resolve?: boolean
   onUnresolved?: 'keep' | 'empty' | 'error'

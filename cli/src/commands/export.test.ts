@@ -347,3 +347,17 @@ test.each(['dotenv', 'json', 'yaml', 'csv', 'k8s', 'fish'])('says that %s has no
     err: 'main/api/staging has no secrets. try: coffer secrets set KEY -p api -e staging\n',
   })
 })
+
+test('--only exports these secrets in every kind of format, and names one that is missing', async () => {
+  const shell = shellOf()
+  expect(await shell.coffer(['export', '--only', 'PORT,URL', '-f', 'docker'])).toMatchObject({
+    code: 0,
+    out: 'PORT=5432\nURL=x://db\n',
+  })
+  expect((await shell.coffer(['export', '--only', 'URL', '--only', 'HOST', '-f', 'fish'])).out).toBe(
+    "set -gx HOST 'db'\nset -gx URL 'x://db'\n",
+  )
+  const missing = await shell.coffer(['export', '--only', 'PORT,ABSENT'])
+  expect(missing).toMatchObject({ code: 5, out: '', err: expect.stringContaining('There is no secret ABSENT') })
+  expect(await shell.coffer(['export', '--only', 'PORT,'])).toMatchObject({ code: 2, out: '' })
+})

@@ -9,6 +9,7 @@ import { writePrivateFile } from '../export/file.ts'
 import { fishScript } from '../export/fish.ts'
 import { environmentFile, maskCommands } from '../export/github.ts'
 import { dotenvReport, gitlabLimits } from '../export/gitlab.ts'
+import { splitNames } from '../run/options.ts'
 import { explainMissing, openProject, requireEnvironmentName, withoutSecrets } from '../secret/project.ts'
 
 const serviceFormats = ['dotenv', 'shell', 'json', 'yaml', 'csv', 'docker', 'k8s', 'tfvars'] as const
@@ -28,6 +29,7 @@ export const exportCommand = defineCommand({
       about: 'dotenv by default',
       choices: [...serviceFormats, ...ownFormats],
     },
+    only: { type: 'list', value: 'KEY,KEY', about: 'Only these secrets' },
     output: { type: 'string', short: 'o', value: 'FILE', about: 'Write a file with mode 0600 instead of stdout' },
     force: { type: 'boolean', about: 'Replace FILE if it exists' },
     'no-resolve': { type: 'boolean', about: 'Export references to other secrets as they are stored' },
@@ -50,6 +52,7 @@ A value that a format cannot hold is refused, and the error names its key.
 Examples:
   coffer export > .env
   coffer export -o .env --force
+  coffer export --only DATABASE_URL,PORT -f docker
   eval "$(coffer export -f shell)"
   coffer export -f fish | source
   coffer export -f k8s -e production | kubectl apply -f -
@@ -69,6 +72,7 @@ Examples:
     const query: SecretExport = {
       environmentId,
       format: isOfService(format) ? format : 'json',
+      ...(flags.only.length > 0 && { key: flags.only.flatMap((names) => splitNames(names, '--only')) }),
       ...(!flags['no-resolve'] && {
         resolve: true,
         onUnresolved: (flags['on-unresolved'] ?? 'error') as 'error' | 'keep' | 'empty',

@@ -48,7 +48,7 @@ async function makeFile(ctx: Context, access: ProjectAccess, environment: Snapsh
   const ownerId = personalOwner(ctx)
   const loaded = await loadProject(ctx, access, [environment], ownerId, { advice: exportAdvice })
   const { names } = loaded
-  const rows = effectiveValues(loaded.values)
+  const rows = chooseRows(effectiveValues(loaded.values), names, query)
   const onUnresolved = query.onUnresolved ?? 'keep'
   const resolution = query.resolve ? await resolveRows(ctx, access, rows, names, { ownerId, onUnresolved }) : undefined
   const entries = rows
@@ -62,6 +62,19 @@ async function makeFile(ctx: Context, access: ProjectAccess, environment: Snapsh
   const name = `${access.project.slug}-${environment.name}`
   const file = await writeFile(ctx, format, entries, name)
   return { file, format, keys: entries.map(({ key }) => key), places: resolution?.referenced ?? [] }
+}
+
+function chooseRows<Row extends { readonly secretId: string }>(
+  rows: readonly Row[],
+  names: ReadonlyMap<string, string>,
+  { key }: SecretExport,
+): readonly Row[] {
+  if (key === undefined) return rows
+  const wanted = new Set([key].flat())
+  const chosen = rows.filter(({ secretId }) => wanted.delete(names.get(secretId) ?? ''))
+  if (wanted.size > 0)
+    throw new Failure('notFound', `There is no secret ${[...wanted].join(', ')} in this environment.`)
+  return chosen
 }
 
 async function writeFile(ctx: Context, format: ExportFormat, entries: readonly Entry[], name: string) {

@@ -91,6 +91,30 @@ describe('an export', () => {
     })
   })
 
+  test('of some keys holds and records only those, and resolves what they refer to', async () => {
+    await project.set('development', { A: 'one', B: '${A}', C: '${NOWHERE}', D: 'four' })
+    expect((await exportFrom('dotenv', '&key=A')).text).toBe('A=one\n')
+    const some = await exportFrom('json', '&key=D&key=B&resolve=true&onUnresolved=error')
+    expect(JSON.parse(some.text)).toEqual({ B: 'one', D: 'four' })
+    const [last, first] = await project.views()
+    expect(first?.after).toEqual({ keys: ['A'], export: 'dotenv' })
+    expect(Object(last?.after).keys).toEqual(['B', 'D'])
+  })
+
+  test.each([
+    ['&key=A&key=ABSENT', 404, 'There is no secret ABSENT in this environment.'],
+    ['&key=ELSEWHERE', 404, 'There is no secret ELSEWHERE in this environment.'],
+    ['&key=', 400, ''],
+    ['&key=A&key=B%20C', 400, ''],
+  ])('of %s is refused with %i', async (keys, status, message) => {
+    await project.set('development', { A: 'one' })
+    await project.set('staging', { ELSEWHERE: 'not here' })
+    const answer = await exportFrom('dotenv', keys)
+    expect(answer.status, answer.text).toBe(status)
+    expect(Object(answer.body).message).toContain(message)
+    expect(await project.views()).toEqual([])
+  })
+
   test('keeps references as they are unless resolve is set', async () => {
     await project.set('development', { HOST: 'example.com', URL: 'https://${HOST}/${NOWHERE}', TEXT: '$${HOST}' })
     const read = async (more: string) => JSON.parse((await exportFrom('json', more)).text)
