@@ -5,11 +5,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createDatabase, type Database, engine as kind } from '../../../test/harness.ts'
 import { type Program, startNode, until } from '../../../test/program.ts'
 import { describeSchema, openEngine } from '../../../test/store.ts'
+import { times } from '../../../test/tier.ts'
 import { createServices } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { createLog } from '../log.ts'
 import { type Engine, sql } from './engine/sql.ts'
 import { migrate, steps } from './migrate.ts'
+
+const killRounds = times(1, 3)
 
 async function withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
   const database = await createDatabase()
@@ -182,10 +185,12 @@ describe('a migration', () => {
     )
   })
 
-  test('killed at random moments, a dozen times, ends with the same schema', { timeout: 180_000 }, async () => {
+  test(`killed at random moments, ${4 * killRounds} times, ends with the same schema`, {
+    timeout: 180_000,
+  }, async () => {
     const expected = await expectedSchema
     const reached = new Set<number>()
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < killRounds; round++) {
       await withDatabase(async (database) => {
         const moments = Array.from({ length: 4 }, () => 1 + Math.floor(Math.random() * (steps.length - 1)))
         // Later runs continue where earlier ones were killed.
@@ -224,7 +229,7 @@ describe('a migration', () => {
 
     test.each([2, 4])('(%d of them) is applied once, and all of them succeed', { timeout: 180_000 }, async (n) => {
       const together = all.slice(0, n)
-      for (let round = 0; round < 4; round++) {
+      for (let round = 0; round < times(2, 4); round++) {
         await withDatabase(async (database) => {
           const before = together.map(timesDone)
           for (const { send } of together) send(database)

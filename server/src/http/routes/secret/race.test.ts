@@ -9,9 +9,9 @@ import { openRaw } from '../../../../../test/raw-database.ts'
 import { createSecretProject, type SecretProject } from '../../../../../test/secret-project.ts'
 import { times } from '../../../../../test/tier.ts'
 
-const writers = times(24, 64)
+const writers = times(16, 64)
 /** A commit takes longer on PostgreSQL, so fewer writes cause as many conflicts. */
-const increments = engine === 'sqlite' ? times(20, 200) : times(10, 50)
+const increments = engine === 'sqlite' ? times(10, 200) : times(5, 50)
 const total = writers * increments
 const maxPauseMs = 1_500
 

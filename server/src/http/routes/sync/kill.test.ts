@@ -61,7 +61,7 @@ function startPushing(laterMs: number): Program {
 const state = () => Object.fromEntries(running.fake.state())
 
 test('kill -9 at any call of a push loses nothing, duplicates nothing and changes no foreign entry', async () => {
-  const kills = engine === 'sqlite' ? times(7, 16) : times(4, 8)
+  const kills = engine === 'sqlite' ? times(4, 16) : times(3, 8)
   let killed = 0
   for (let call = 1; call <= kills; call++) {
     const round = Object.fromEntries(Array.from({ length: 4 }, (_, index) => [`KEY_${call}_${index}`, `value ${call}`]))
@@ -96,7 +96,7 @@ test('kill -9 at any call of a push loses nothing, duplicates nothing and change
 test('only one of two nodes that push concurrently runs a sync at a time', async () => {
   const other = await openService({ ...service.settings }, service.dataDir)
   try {
-    for (let round = 0; round < 6; round++) {
+    for (let round = 0; round < times(3, 6); round++) {
       await world.project.set('development', { ALPHA: `together ${round}` })
       service.clock.offsetMs += leaseMs
       other.clock.offsetMs = service.clock.offsetMs
