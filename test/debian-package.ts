@@ -9,7 +9,10 @@ export function isInstalled(program: string): boolean {
 
 /** Test files install programs in parallel, but apt refuses to run twice at once. */
 const lock = join(tmpdir(), 'coffer-debian-package.lock')
-const install = 'apt-get update -qq; apt-get install -y -qq --no-install-recommends "$@"'
+const install = `missing=
+for name; do command -v "$name" > /dev/null || missing="$missing $name"; done
+[ -z "$missing" ] && exit
+apt-get update -qq; apt-get install -y -qq --no-install-recommends $missing`
 const command = (packages: readonly string[]) => ['flock', [lock, 'sh', '-c', install, 'sh', ...packages]] as const
 const options = () => ({ env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, stdio: 'ignore' }) as const
 
@@ -18,14 +21,20 @@ export function installPackages(packages: readonly string[]): void {
   spawnSync(...command(packages), options())
 }
 
+/** Starts to install missing programs; `requirePrograms` waits for them. */
+export function startInstalling(...programs: readonly string[]): void {
+  spawn(...command(programs), options())
+    .on('error', () => undefined)
+    .unref()
+}
+
 /** For the top of a test file: installs missing programs, and throws if that fails. */
 export async function requirePrograms(...programs: readonly string[]): Promise<void> {
-  const missing = programs.filter((program) => !isInstalled(program))
-  if (missing.length === 0) return
+  // Programs that are there may be half installed by another process, which has the lock.
   await new Promise((resolve) => {
-    const installing = spawn(...command(missing), options())
+    const installing = spawn(...command(programs), options())
     installing.once('error', resolve).once('close', resolve)
   })
-  const absent = missing.filter((program) => !isInstalled(program))
+  const absent = programs.filter((program) => !isInstalled(program))
   if (absent.length > 0) throw new Error(`These tests need ${absent.join(', ')}: install the packages of these names.`)
 }

@@ -6,6 +6,8 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { browserProgram } from './browser-program.ts'
+import { startInstalling } from './debian-package.ts'
 
 const [tier = 'fast', ...filters] = process.argv.slice(2)
 const root = join(import.meta.dirname, '..')
@@ -46,6 +48,8 @@ function count(ok: boolean): void {
 
 if (tier === 'deep') installJudges()
 if (filters.length === 0) {
+  // A download of half a minute, which the tests of pages would wait for.
+  startInstalling(browserProgram)
   console.log('Format and lint …')
   count(run('biome', ['check', '--error-on-warnings', '.']))
   console.log('Types …')
