@@ -1,9 +1,11 @@
 /** Adds what to do to an answer of the service, and names the flag that a field of the API stands for. */
 import { ApiError, CofferError } from '@coffer/sdk'
+import { connect } from './connect.ts'
 import type { Context } from './context.ts'
 import { CliError, exitNameOf } from './error.ts'
-import { findUrl } from './place/place.ts'
+import { findUrl, readSettings, requireSetting } from './place/place.ts'
 import { findCredentialSource } from './session/credential-source.ts'
+import { readMe } from './session/me.ts'
 import { explainRefusal } from './session/refusal.ts'
 
 const flagOfField: Readonly<Record<string, string>> = {
@@ -17,7 +19,7 @@ const flagOfField: Readonly<Record<string, string>> = {
 }
 
 /** `command` such as `coffer run`. */
-export function explain(ctx: Context, command: string, error: unknown): unknown {
+export async function explain(ctx: Context, command: string, error: unknown): Promise<unknown> {
   if (!(error instanceof CofferError)) return error
   const status = error instanceof ApiError ? error.status : undefined
   if (error instanceof ApiError && status === 401) return explainRefusal(ctx, error)
@@ -26,7 +28,7 @@ export function explain(ctx: Context, command: string, error: unknown): unknown 
   if (/cannot be resolved\.$/.test(error.message) && /^coffer (run|export)$/.test(command))
     return withHint(unresolvedHint(error))
   // Readers of a share have no workspace.
-  if (status === 403 && !/password/.test(error.message)) return withHint(forbiddenHint(ctx))
+  if (status === 403 && !/password/.test(error.message)) return withHint(await forbiddenHint(ctx))
   const [, field = '', problem = ''] = /^(?:operations\.\d+\.)?(\w+): (.*)$/s.exec(error.message) ?? []
   const flag = Object.hasOwn(flagOfField, field) ? flagOfField[field] : undefined
   if (status !== 400 || flag === undefined) return error
@@ -38,7 +40,19 @@ function unresolvedHint({ message }: CofferError): string {
   return `coffer secrets set ${name}, or --on-unresolved keep; in a value, $$\{ is a plain $\{`
 }
 
-function forbiddenHint(ctx: Context): string {
+async function forbiddenHint(ctx: Context): Promise<string> {
   const isToken = findCredentialSource(ctx.env, findUrl(ctx))?.kind === 'token'
-  return isToken ? 'a token with more rights: coffer token create --help' : 'ask an admin of the workspace'
+  const rights = await describeRights(ctx, isToken).catch(() => '')
+  return isToken
+    ? `a token with more rights${rights}: coffer token create --help`
+    : `ask an admin of the workspace${rights}`
+}
+
+/** What the credential may do, so that one sees what is missing. */
+async function describeRights(ctx: Context, isToken: boolean): Promise<string> {
+  const api = connect(ctx, { timeoutMs: 2_000, retries: 0 })
+  if (isToken) return ` than this one (${(await readMe(api)).credential.permission})`
+  const ws = requireSetting(readSettings(ctx), 'workspace')
+  const { grants } = await api.workspace.read({ ws })
+  return `; your role in ${ws}: ${[...new Set(grants.map(({ role }) => role))].join(', ')}`
 }

@@ -82,7 +82,7 @@ async function runCommand(
   } catch (error) {
     if (!(error instanceof CofferError)) throw error
     const { explain } = await import('./explain.ts')
-    throw explain(ctx, name, error)
+    throw await explain(ctx, name, error)
   }
 }
 

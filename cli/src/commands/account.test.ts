@@ -54,6 +54,17 @@ test('whoami shows the person and the credential', async () => {
   expect(out.split('\t').slice(0, 5)).toEqual(['owner@example.com', 'Owner', url, 'cli', 'read-write'])
 })
 
+test('a forbidden call names the role that one has', async () => {
+  const { body } = await running.service.call<{ id: string }>('GET', '/v1/workspace/main', { token: running.session })
+  const membership = { workspaceId: body.id, role: 'member' } as const
+  const { session } = await addUser(running.service, 'member@example.com', membership)
+  const shell = openShell()
+  writeLogins(shell, { [url]: { session: await newSession(running.service, session) } })
+  const { code, err } = await shell.coffer(['secrets', 'set', 'A=1', '-p', 'api', '-e', 'development'])
+  expect(code).toBe(4)
+  expect(err).toContain('\ntry: ask an admin of the workspace; your role in main: member\n')
+})
+
 test('a session that was revoked at the service is explained, with the request id if asked', async () => {
   const { shell, session } = await signedIn()
   await running.service.call('POST', '/v1/auth/cli/logout', { token: session, body: {} })

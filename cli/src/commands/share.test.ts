@@ -184,5 +184,5 @@ test('a reader without a terminal says yes by a flag', async () => {
 test('a read-only token cannot share', async () => {
   const { code, err } = await shellOf({ COFFER_TOKEN: coffer.token }).coffer(['share', 'API_KEY'])
   expect(code).toBe(4)
-  expect(err).toContain('\ntry: a token with more rights')
+  expect(err).toContain('\ntry: a token with more rights than this one (read): ')
 })
