@@ -74,15 +74,27 @@ export async function createRightsWorld(
   const held = people.map(({ session, id }) => ({ value: session, holder: id }))
   const root = `/v1/workspace/${slug}`
   const world = { service, people, id: made.body.id, root, projects, teams, scopes, held, invites: new Map() }
+  const tokensOf = async ({ session: value, id: holder }: TestUser) => {
+    const path = `${root}/tokens`
+    await createToken(world, path, { value, holder }, everything, 'read-write')
+    await createToken(world, path, { value, holder }, scopes[1] ?? everything)
+  }
+  await tokensOf(owner)
   for (const [index, named] of starts.entries()) {
-    const grants = named.map(([role, scope]) => ({ role, scope: scopes[scope] ?? everything }))
-    const body = { email: people[index + 1]?.email, grants }
+    const person = people[index + 1]
+    if (!person) throw new Error('there are too few people')
+    const body = { email: person.email, role: 'admin', scope: { all: true } }
     const issued = await service.call<IssuedInvite>('POST', `${root}/rbac`, { token: session, body })
     const accepted = await service.call('POST', '/v1/workspace/invite/accept', {
-      token: people[index + 1]?.session ?? '',
+      token: person.session,
       body: { token: issued.body.inviteToken },
     })
     expect(accepted.status, accepted.text).toBe(200)
+    // Their tokens name more than they may reach afterwards.
+    await tokensOf(person)
+    const grants = named.map(([role, scope]) => ({ role, scope: scopes[scope] ?? everything }))
+    const path = `${root}/rbac/${issued.body.id}`
+    expect((await service.call('PUT', path, { token: session, body: { grants } })).status).toBe(200)
   }
   const accounts: Grant[] = [
     { role: 'developer', scope: everything },
@@ -91,10 +103,6 @@ export async function createRightsWorld(
   for (const [index, grant] of accounts.entries()) {
     const body = { name: `start ${index}`, grants: [grant] }
     expect((await service.call('POST', `${root}/service-account`, { token: session, body })).status).toBe(201)
-  }
-  for (const { session, id } of people) {
-    for (const scope of scopes.slice(0, 2))
-      await createToken(world, `${root}/tokens`, { value: session, holder: id }, scope)
   }
   return world
 }
