@@ -22,6 +22,8 @@ export async function buildPackage(folder: string): Promise<void> {
     dir: folder,
     // Node starts CommonJS with 2 ms less of processor time than ECMAScript modules.
     format: 'cjs',
+    // The start of the package has no loader for import().
+    dynamicImportInCjs: false,
     minify: true,
     chunkFileNames: 'command/[name]-[hash].js',
     // Each kilobyte and each file costs time: one file for help and `coffer run`, one for the rest that commands share,

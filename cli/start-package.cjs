@@ -11,12 +11,11 @@ if (Number.parseInt(process.versions.node, 10) < 24) {
 
 function start(path) {
   const { readFileSync } = process.getBuiltinModule('node:fs')
-  const { Script, constants } = process.getBuiltinModule('node:vm')
+  const { Script } = process.getBuiltinModule('node:vm')
   const kept = findKept(process.env)
   const script = new Script(`(function (exports, require, module) {${readFileSync(path, 'utf8')}\n})`, {
     filename: path,
     cachedData: kept?.data,
-    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   })
   const main = new module.constructor(path, module)
   require.cache[path] = main
