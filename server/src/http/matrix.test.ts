@@ -332,17 +332,16 @@ test.each(groups)(
   patienceMs,
 )
 
-test.skipIf(engine === 'postgres')(
-  'an explanation of a right says what the request gets',
-  async () => {
-    const asker = callers.get('the owner')?.[0]
-    if (!asker) throw new Error('there is no owner')
-    const { count, wrong } = await findDisagreements(service.call, world, asker, plan)
-    expect(count).toBeGreaterThan(1_000)
-    expect(wrong, `${wrong.length} explanations are wrong`).toEqual([])
-  },
-  patienceMs,
-)
+async function expectAgreement(): Promise<void> {
+  const asker = callers.get('the owner')?.[0]
+  if (!asker) throw new Error('there is no owner')
+  const { count, wrong } = await findDisagreements(service.call, world, asker, plan)
+  expect(count).toBeGreaterThan(1_000)
+  expect(wrong, `${wrong.length} explanations are wrong`).toEqual([])
+}
+
+// An explanation reads the snapshot of the workspace, which does not depend on the engine.
+if (engine === 'sqlite') test('an explanation of a right says what the request gets', expectAgreement, patienceMs)
 
 test('the audit trail of the whole run verifies', async () => {
   const { body } = await service.call('GET', '/v1/workspace/main/audit/verify', callers.get('the owner')?.[0]?.options)

@@ -100,6 +100,8 @@ describe('every endpoint of the contract', () => {
       listSecrets: ['keys', 'cells'],
       readSecret: ['keys', 'cells'],
       searchSecrets: true,
+      explainAccess: true,
+      listAccess: true,
       listAudit: true,
     })
   })
@@ -135,7 +137,7 @@ describe('every endpoint of the contract', () => {
       }
     }
     expect(asked).toBeGreaterThan(200)
-    expect([...compressed].sort()).toEqual(['listAudit', 'listSecrets', 'searchSecrets'])
+    expect([...compressed].sort()).toEqual(['listAccess', 'listAudit', 'listSecrets', 'searchSecrets'])
     const expected = ['listSecrets', 'readSecret', 'exportSecrets', 'diffSecrets']
     expect([...withValues]).toEqual(expect.arrayContaining(expected))
   })
