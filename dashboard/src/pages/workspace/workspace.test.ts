@@ -62,7 +62,9 @@ test('a search over all projects leads to the row of a secret, and never reads i
   // The browser drops the body of a response at its own time: each is read here, on its way to the page.
   const answers: string[] = []
   await page.route(/\/secret\?q=/, async (route) => {
-    const response = await route.fetch()
+    // Without this header the service would not accept the cookie.
+    const headers = { ...route.request().headers(), 'sec-fetch-site': 'same-origin' }
+    const response = await route.fetch({ headers })
     answers.push(await response.text())
     await route.fulfill({ response })
   })
