@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { times } from '../../test/tier.ts'
-import { type Flags, tokenize } from './flag.ts'
+import { type Flags, parseFlags, tokenize } from './flag.ts'
 
 const declared: Flags = {
   yes: { type: 'boolean', short: 'y', about: '' },
@@ -38,4 +38,17 @@ test('reads arguments as parseArgs of Node does', () => {
     }),
     { numRuns: times(2_000, 50_000) },
   )
+})
+
+test.each(['-KdQ3yUvW', '--dQ3yUvW', '-', '-yUvW', '--environments'])('%s is a value after a flag', (value) => {
+  for (const given of [['-e', value], ['--environment', value], [`--environment=${value}`]]) {
+    expect(parseFlags(declared, given, 'coffer run')).toMatchObject({ flags: { environment: value }, args: [] })
+  }
+})
+
+test.each(['--', '-y', '-e', '--yes', '--key=1', undefined])('%s is no value after a flag', (value) => {
+  const given = value === undefined ? [] : [value]
+  for (const flag of ['-e', '--environment']) {
+    expect(() => parseFlags(declared, [flag, ...given], 'coffer run')).toThrow(`${flag} needs a value.`)
+  }
 })

@@ -66,8 +66,7 @@ export function parseFlags(declared: Flags, given: readonly string[], command: s
       flags[token.name] = true
       continue
     }
-    const isMissing =
-      token.value === undefined || (!token.isInline && token.value.startsWith('-') && token.value !== '-')
+    const isMissing = token.value === undefined || (!token.isInline && isFlag(declared, token.value))
     if (isMissing) throw usageError(`${token.rawName} needs a value.`, `--${token.name}=${flag.value ?? 'VALUE'}`)
     const value = token.value ?? ''
     if (flag.choices && !flag.choices.includes(value)) {
@@ -116,6 +115,17 @@ export function tokenize(declared: Flags, given: readonly string[]): (FlagToken 
     } else tokens.push(arg)
   }
   return tokens
+}
+
+/** Whether an argument is one of these flags. Other values may begin with a dash, as every 64th digest does. */
+function isFlag(declared: Flags, argument: string): boolean {
+  if (argument === '--') return true
+  return Object.entries(declared).some(
+    ([name, { short }]) =>
+      argument === `--${name}` ||
+      argument.startsWith(`--${name}=`) ||
+      (short !== undefined && argument === `-${short}`),
+  )
 }
 
 function unknownFlag(rawName: string, declared: Flags, command: string) {
