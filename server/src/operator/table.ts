@@ -1,0 +1,93 @@
+/** The operator's commands. A command is loaded when it is called, so that none costs the service memory or time. */
+import { readConfig } from '../config.ts'
+import type { Print } from './with-operator.ts'
+
+export type OperatorCommand = {
+  /** What calls it, such as `keys status`. A longer command stands before one that it begins with. */
+  readonly words: string
+  /** Least and most number of arguments after the words, options included. */
+  readonly args: readonly [number, number]
+  /** As the help shows it. */
+  readonly usage: string
+  readonly about: string
+  /** Returns the exit code. */
+  run(call: OperatorCall): Promise<number>
+}
+
+type OperatorCall = {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Arguments after the words. */
+  readonly args: readonly string[]
+  readonly print: Print
+}
+
+export const commandTable: readonly OperatorCommand[] = [
+  {
+    words: 'keys status',
+    args: [0, 0],
+    usage: 'keys status',
+    about: 'show the root, workspace and signing keys and what still needs each',
+    run: async ({ env, print }) => (await import('./keys.ts')).showKeys(readConfig(env), print),
+  },
+  {
+    words: 'keys rotate-root',
+    args: [0, 0],
+    usage: 'keys rotate-root',
+    about: 'create a new root key and re-wrap everything with it; safe to stop and run again',
+    run: async ({ env, print }) => (await import('./keys.ts')).rotateRoot(readConfig(env), print),
+  },
+  {
+    words: 'keys rotate-workspace',
+    args: [1, 1],
+    usage: 'keys rotate-workspace <ws>',
+    about: 'give one workspace (slug or id) a new key; safe to stop and run again',
+    run: async ({ env, args: [workspace = ''], print }) =>
+      (await import('./keys.ts')).rotateWorkspace(readConfig(env), workspace, print),
+  },
+  {
+    words: 'keys rotate-environment',
+    args: [3, 3],
+    usage: 'keys rotate-environment <ws> <project> <environment>',
+    about: "re-encrypt one environment's values with a new key; safe to stop and run again",
+    run: async ({ env, args: [workspace = '', project = '', environment = ''], print }) =>
+      (await import('./keys.ts')).rotateEnvironment(readConfig(env), { workspace, project, environment }, print),
+  },
+  {
+    words: 'account reset-mfa',
+    args: [1, 1],
+    usage: 'account reset-mfa <email>',
+    about: 'remove the second factor of a person who has lost it; audited',
+    run: async ({ env, args: [email = ''], print }) =>
+      (await import('./account.ts')).resetMfa(readConfig(env), email, print),
+  },
+  {
+    words: 'policy reset',
+    args: [1, 1],
+    usage: 'policy reset <ws>',
+    about: 'remove the policy of a workspace (slug or id) that shuts its owner out; audited',
+    run: async ({ env, args: [workspace = ''], print }) =>
+      (await import('./policy.ts')).removePolicy(readConfig(env), workspace, print),
+  },
+  {
+    words: 'audit archive',
+    args: [0, Number.POSITIVE_INFINITY],
+    usage: 'audit archive --to <folder> [--before <date>] [--workspace <ws>]',
+    about: `write audit entries that are not archived yet to files, and remove archived ones that are
+older than the date or COFFER_AUDIT_DAYS; safe to stop and run again`,
+    run: async ({ env, args, print }) => (await import('./audit.ts')).archiveAudit(env, args, print),
+  },
+  {
+    words: 'audit verify-archive',
+    args: [1, Number.POSITIVE_INFINITY],
+    usage: 'audit verify-archive <file>…',
+    about: 'verify archives offline: every entry, and that each file continues the previous one',
+    run: async ({ args, print }) => (await import('./audit.ts')).verifyArchives(args, print),
+  },
+  {
+    words: 'doctor',
+    args: [0, 0],
+    usage: 'doctor',
+    about: 'check settings, store, keys, clock and disk, and say how to fix problems',
+    run: async ({ env, print }) => (await import('./doctor.ts')).runDoctor(env, print),
+  },
+]
