@@ -165,13 +165,14 @@ test('the command line uses the client library alone, and never loads node:http 
   expect(heavy).toEqual([])
 })
 
-test('only the engines import a database driver, and only outbound.ts and mail.ts open connections', () => {
+test('only the engines import a database driver, outbound.ts and mail.ts open connections, and one file signs for AWS', () => {
   const owners: Record<string, RegExp> = {
     pg: /store\/engine\/postgres\.ts$/,
     'node:sqlite': /store\/engine\/sqlite(-connection|-wal|-checkpoint)?\.ts$/,
     'node:https': /outbound\.ts$/,
     'node:tls': /outbound\.ts$/,
     'node:dns/promises': /outbound\.ts$/,
+    aws4fetch: /src\/aws-signature\.ts$/,
     'nodemailer/lib/smtp-connection': /src\/mail\.ts$/,
     'nodemailer/lib/mail-composer': /src\/mail\.ts$/,
   }

@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
 import { MasterKeyError } from '../server/src/master-key/error.ts'
 import { loadMasterKey, type MasterKeyOptions, type MasterKeySource } from '../server/src/master-key/master-key.ts'
-import { createOutbound, parseAllowList } from '../server/src/outbound.ts'
+import { createOutbound } from '../server/src/outbound.ts'
+import { parseAllowList } from '../server/src/outbound-allow.ts'
 
 export const key = randomBytes(32)
 export const spellings = [key.toString('base64'), key.toString('base64url'), key.toString('hex')]

@@ -2,13 +2,8 @@
 import { createServer as createHttpServer, type RequestListener } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net'
-import {
-  createOutbound,
-  OutboundError,
-  type OutboundRequest,
-  parseAllowList,
-  type Resolve,
-} from '../server/src/outbound.ts'
+import { createOutbound, OutboundError, type OutboundRequest, type Resolve } from '../server/src/outbound.ts'
+import { parseAllowList } from '../server/src/outbound-allow.ts'
 import { testCertificate, testPrivateKey } from './outbound-certificate.ts'
 
 /** Closes what a test has opened. */

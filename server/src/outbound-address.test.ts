@@ -1,7 +1,7 @@
 /** Outbound requests reach public addresses, and private ones only by the allow list: nothing else is connected to. */
 import { afterEach, describe, expect, test } from 'vitest'
 import { failureOf, listenCanary, listenHttp, openOutbound, outboundWith, stopAll } from '../../test/outbound-server.ts'
-import { parseAllowList } from './outbound.ts'
+import { parseAllowList } from './outbound-allow.ts'
 
 afterEach(stopAll)
 

@@ -14,7 +14,7 @@ import {
   stopAll,
   stops,
 } from '../../test/outbound-server.ts'
-import { parseAllowList } from './outbound.ts'
+import { parseAllowList } from './outbound-allow.ts'
 
 afterEach(stopAll)
 

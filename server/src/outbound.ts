@@ -4,24 +4,15 @@
  * followed.
  */
 import { lookup as lookupName } from 'node:dns/promises'
-import type { IncomingHttpHeaders } from 'node:http'
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { isIP, type LookupFunction } from 'node:net'
-import { domainToASCII } from 'node:url'
-import {
-  type AddressRange,
-  isCloudMetadata,
-  isInRange,
-  isSingleAddress,
-  isSpecialPurpose,
-  parseAddress,
-  parseRange,
-} from './address-range.ts'
+import { isSpecialPurpose, parseAddress } from './address-range.ts'
 import { codeOf } from './error-code.ts'
+import { type AllowList, isListed } from './outbound-allow.ts'
 
 // An import would load the whole module, including 10 MB of a WebSocket client.
 const { request: requestHttp, validateHeaderName, validateHeaderValue } = process.getBuiltinModule('node:http')
 
-export type AllowList = { hosts: ReadonlySet<string>; ranges: readonly AddressRange[] }
 /** A custom resolver may return a port other than the requested one. */
 type ResolvedAddress = { address: string; family: number; port?: number }
 export type Resolve = (hostname: string) => Promise<ResolvedAddress[]>
@@ -39,12 +30,18 @@ export type OutboundRequest = {
   url: string
   method?: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   headers?: Readonly<Record<string, string>>
-  body?: string | Uint8Array
+  body?: string | Uint8Array | StreamedBody
+  /** For a streamed body, and with `save`, time without progress; otherwise time of the whole exchange. */
   timeoutMs?: number
   maxBytes?: number
+  signal?: AbortSignal
+  /** Takes the body of a response with status 200 to 299, which is then not held in memory. */
+  save?: (body: AsyncIterable<Buffer>) => Promise<void>
   /** Replaces the default certificate authorities for this request. */
   ca?: string
 }
+/** A body of known length that is not held in memory. */
+type StreamedBody = { readonly bytes: number; open(): AsyncIterable<Uint8Array> }
 export type OutboundResponse = { status: number; headers: IncomingHttpHeaders; body: Buffer }
 export type Outbound = { request(request: OutboundRequest): Promise<OutboundResponse> }
 /** Outbound requests on behalf of one workspace. */
@@ -75,9 +72,14 @@ export class OutboundError extends Error {
   }
 }
 
+/** An error of the caller's own stream, such as a full disk. It is no fault of the connection. */
+class StreamFailure extends Error {}
+
 export const unlistedWorkspace =
   'Private addresses, other ports and plain http are for workspaces that the operator lists in COFFER_OUTBOUND_WORKSPACES: ask the operator to add this one.'
 
+/** Ends an exchange, and restarts its deadline. */
+type Line = { readonly signal: AbortSignal; onProgress(): void }
 type Target = { url: URL; hostname: string; headers: Record<string, string>; isReached: boolean }
 
 export function createOutbound(options: {
@@ -88,11 +90,11 @@ export function createOutbound(options: {
 }): Outbound {
   const resolve = options.resolve ?? ((hostname) => lookupName(hostname, { all: true }))
 
-  async function perform(request: OutboundRequest, target: Target, signal: AbortSignal): Promise<OutboundResponse> {
+  async function perform(request: OutboundRequest, target: Target, line: Line): Promise<OutboundResponse> {
     const addresses = await resolveTarget(target, resolve)
     if (request.reach !== 'operator') requirePermitted(target, addresses, options.allow, request.reach)
-    signal.throwIfAborted()
-    return exchange(request, target, addresses, signal, request.ca ?? options.ca)
+    line.signal.throwIfAborted()
+    return exchange(request, target, addresses, line, request.ca ?? options.ca)
   }
 
   return {
@@ -105,41 +107,21 @@ export function createOutbound(options: {
         deadline.reject(new OutboundError('timeout', `${target.hostname} did not answer in time.`, { isUnreached }))
         abort.abort()
       }, request.timeoutMs ?? 10_000)
+      const signal = AbortSignal.any([abort.signal, ...(request.signal === undefined ? [] : [request.signal])])
 
       try {
-        return await Promise.race([perform(request, target, abort.signal), deadline.promise])
+        return await Promise.race([
+          perform(request, target, { signal, onProgress: () => timer.refresh() }),
+          deadline.promise,
+        ])
       } catch (error) {
+        if (error instanceof StreamFailure) throw error.cause
         throw error instanceof OutboundError ? error : connectionError(target, 'could not be reached', error)
       } finally {
         clearTimeout(timer)
       }
     },
   }
-}
-
-/** Entries are separated by commas or white space; each is a host name, an address or a range such as 10.0.0.0/8. */
-export function parseAllowList(text: string): AllowList {
-  const hosts = new Set<string>()
-  const ranges: AddressRange[] = []
-
-  for (const entry of text.split(/[\s,]+/).filter((part) => part !== '')) {
-    const range = parseRange(entry)
-    if (range !== undefined) ranges.push(range)
-    else hosts.add(requireHostName(entry))
-  }
-  return { hosts, ranges }
-}
-
-function requireHostName(entry: string): string {
-  // domainToASCII silently cuts off everything after such a character, which would allow a different host than the one
-  // written.
-  const name = /[/?#@:\\]/.test(entry) ? '' : domainToASCII(entry.replace(/\.$/, ''))
-  const isName = /^(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$/.test(name)
-  // A name that ends in a number is an IP address in another notation (0177.0.0.1), or a typo (10.0.0/8).
-  if (!isName || /(^|\.)(\d+|0x[0-9a-f]*)$/.test(name)) {
-    throw new Error(`"${entry}" is not a host name, an IP address or a range such as 10.0.0.0/8.`)
-  }
-  return name
 }
 
 function readTarget({ url: text, headers = {} }: OutboundRequest): Target {
@@ -218,28 +200,16 @@ function requirePermitted(
   if (target.url.port !== '') refuse('only port 443 is allowed')
 }
 
-function isListed(hostname: string, text: string, allow: AllowList): boolean {
-  const address = parseAddress(text)
-  if (address === undefined) return false
-
-  const matching = allow.ranges.filter((range) => isInRange(address, range))
-  // Cloud metadata serves the machine's own credentials: only the exact address allows it, never a range or a host
-  // name.
-  if (isCloudMetadata(address)) return matching.some(isSingleAddress)
-  return matching.length > 0 || allow.hosts.has(hostname)
-}
-
 async function exchange(
   request: OutboundRequest,
   target: Target,
   addresses: ResolvedAddress[],
-  signal: AbortSignal,
+  line: Line,
   ca: string | string[] | undefined,
 ): Promise<OutboundResponse> {
   const { url, hostname } = target
   const maxBytes = request.maxBytes ?? 1024 * 1024
-  const body = request.body === undefined ? undefined : Buffer.from(request.body)
-  const length = body === undefined ? {} : { 'content-length': String(body.length) }
+  const body = bodyOf(request)
   const { promise, resolve, reject } = Promise.withResolvers<OutboundResponse>()
 
   // Loaded on the first https request: loading TLS would slow every start by some 20 ms.
@@ -249,11 +219,11 @@ async function exchange(
     port: addresses[0]?.port ?? (url.port === '' ? undefined : Number(url.port)),
     path: url.pathname + url.search,
     method: request.method ?? 'GET',
-    headers: { ...target.headers, ...length },
+    headers: { ...target.headers, ...(body && { 'content-length': String(body.bytes) }) },
     // A new connection: a pooled one, or a proxy from the environment, would bypass the checked addresses.
     agent: false,
     lookup: pinnedLookup(addresses),
-    signal,
+    signal: line.signal,
     // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED=0 would switch verification off.
     rejectUnauthorized: true,
     servername: isIP(hostname) === 0 ? hostname : '',
@@ -266,23 +236,83 @@ async function exchange(
     }),
   )
   outgoing.on('error', (error) => reject(connectionError(target, 'could not be reached', error)))
-  outgoing.on('close', () => reject(connectionError(target, 'closed the connection')))
+  const onClose = () => reject(connectionError(target, 'closed the connection'))
+  outgoing.on('close', onClose)
   outgoing.on('response', (incoming) => {
-    const chunks: Buffer[] = []
-    let receivedBytes = 0
-    incoming.on('data', (chunk: Buffer) => {
-      receivedBytes += chunk.length
-      if (receivedBytes <= maxBytes) chunks.push(chunk)
-      else reject(new OutboundError('too_large', `The response of ${hostname} is larger than ${maxBytes} bytes.`))
-    })
-    incoming.on('error', (error) => reject(connectionError(target, 'broke off its response', error)))
-    incoming.on('end', () =>
-      resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, body: Buffer.concat(chunks) }),
-    )
+    const status = incoming.statusCode ?? 0
+    // From here on `receive` reports a lost connection, which may also close before all that it brought is saved.
+    outgoing.off('close', onClose)
+    const received = receive(incoming, target, maxBytes)
+    const isSaved = request.save !== undefined && status >= 200 && status < 300
+    const content = isSaved ? save(request, watched(received, line.onProgress)) : inMemory(received)
+    content.then((body) => resolve({ status, headers: incoming.headers, body }), reject)
   })
-  outgoing.end(body)
+  if (body?.stream) sendStream(body.stream(), line, outgoing).catch(reject)
+  else outgoing.end(body?.content)
 
   return promise.finally(() => outgoing.destroy())
+}
+
+type Body = { readonly bytes: number; readonly content?: Buffer; readonly stream?: () => AsyncIterable<Uint8Array> }
+
+function bodyOf({ body }: OutboundRequest): Body | undefined {
+  if (body === undefined) return undefined
+  if (typeof body === 'object' && 'open' in body) return { bytes: body.bytes, stream: () => body.open() }
+  const content = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.length)
+  return { bytes: content.length, content }
+}
+
+/** An error of the connection is left to the events of the request, which know more about it. */
+async function sendStream(chunks: AsyncIterable<Uint8Array>, line: Line, outgoing: ClientRequest): Promise<void> {
+  const { pipeline } = process.getBuiltinModule('node:stream/promises')
+  let failure: StreamFailure | undefined
+  async function* guarded() {
+    try {
+      yield* watched(chunks, line.onProgress)
+    } catch (error) {
+      failure = ownFailure(error)
+      throw failure
+    }
+  }
+  await pipeline(guarded(), outgoing).catch(() => undefined)
+  if (failure !== undefined) throw failure
+}
+
+async function inMemory(chunks: AsyncIterable<Buffer>): Promise<Buffer> {
+  return Buffer.concat(await Array.fromAsync(chunks))
+}
+
+async function save(request: OutboundRequest, chunks: AsyncIterable<Buffer>): Promise<Buffer> {
+  await request.save?.(chunks).catch((error: unknown) => {
+    throw ownFailure(error)
+  })
+  return Buffer.alloc(0)
+}
+
+async function* watched<Chunk>(chunks: AsyncIterable<Chunk>, onProgress: () => void): AsyncGenerator<Chunk> {
+  for await (const chunk of chunks) {
+    onProgress()
+    yield chunk
+  }
+}
+
+async function* receive(incoming: IncomingMessage, target: Target, maxBytes: number): AsyncGenerator<Buffer> {
+  let receivedBytes = 0
+  try {
+    for await (const chunk of incoming) {
+      receivedBytes += chunk.length
+      if (receivedBytes > maxBytes) {
+        throw new OutboundError('too_large', `The response of ${target.hostname} is larger than ${maxBytes} bytes.`)
+      }
+      yield chunk
+    }
+  } catch (error) {
+    throw error instanceof OutboundError ? error : connectionError(target, 'broke off its response', error)
+  }
+}
+
+function ownFailure(error: unknown): Error {
+  return error instanceof OutboundError ? error : new StreamFailure('', { cause: error })
 }
 
 /** Returns the checked addresses, so that the name is never resolved a second time. */

@@ -5,7 +5,8 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { createOutbound, type Outbound, OutboundError, parseAllowList } from '../../server/src/outbound.ts'
+import { createOutbound, type Outbound, OutboundError } from '../../server/src/outbound.ts'
+import { parseAllowList } from '../../server/src/outbound-allow.ts'
 import type { Values } from '../../server/src/providers/provider.ts'
 import { vendorCertificate, vendorKey } from './certificate.ts'
 
@@ -164,6 +165,7 @@ export function outboundWithoutSockets(
       if (!fake.hosts.includes(hostname)) {
         throw new OutboundError('connection', `${hostname} could not be resolved (ENOTFOUND).`, { isUnreached: true })
       }
+      if (typeof body === 'object' && 'open' in body) throw new Error('no provider streams')
       const text = Buffer.from(body).toString('utf8')
       const asked = {
         method,

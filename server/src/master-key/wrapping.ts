@@ -1,7 +1,7 @@
 /**
  * Key services that wrap the master key: Coffer stores only the ciphertext, and the service decides who may unwrap it.
  */
-import { AwsV4Signer } from 'aws4fetch'
+import { type AwsCredentials, signAwsRequest, unsendableCredential } from '../aws-signature.ts'
 import { type Outbound, OutboundError, type OutboundResponse } from '../outbound.ts'
 import { MasterKeyError } from './error.ts'
 
@@ -12,7 +12,6 @@ export type AwsKms = {
   endpoint?: string
   credentials: AwsCredentials | undefined
 }
-export type AwsCredentials = { accessKeyId: string; secretAccessKey: string; sessionToken?: string }
 export type Transit = {
   kind: 'transit'
   address: string
@@ -47,23 +46,11 @@ export function awsKmsWrapping(source: AwsKms, { outbound }: WrappingOptions): W
 
   async function call(operation: 'Encrypt' | 'Decrypt', fields: Record<string, string>, field: string) {
     const body = JSON.stringify({ KeyId: source.keyId, EncryptionContext: { coffer: 'master-key' }, ...fields })
-    const signer = new AwsV4Signer({
-      method: 'POST',
-      url: url.href,
-      headers: { 'content-type': 'application/x-amz-json-1.1', 'x-amz-target': `TrentService.${operation}` },
-      body,
-      ...credentials,
-      service: 'kms',
-      region: source.region,
-      // AWS requires the content type to be signed; aws4fetch omits it by default.
-      allHeaders: true,
-    })
-    const signed = await signer.sign()
-    const answer = await callService(outbound, name, {
-      url: signed.url.href,
-      headers: Object.fromEntries(signed.headers),
-      body,
-    })
+    const headers = { 'content-type': 'application/x-amz-json-1.1', 'x-amz-target': `TrentService.${operation}` }
+    const place = { service: 'kms', region: source.region, nowMs: Date.now() }
+    const unsigned = { method: 'POST', url: url.href, headers, body, ...place } as const
+    const signed = await signAwsRequest(credentials, unsigned, new Map())
+    const answer = await callService(outbound, name, { url: url.href, headers: signed, body })
     return requireText(answer, field, name)
   }
 
@@ -107,9 +94,7 @@ function requireCredentials({ credentials }: AwsKms): AwsCredentials {
   if (!credentials) {
     throw new MasterKeyError('AWS KMS needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.')
   }
-  // Both are sent in headers; the secret key is only used to sign.
-  const sent = { AWS_ACCESS_KEY_ID: credentials.accessKeyId, AWS_SESSION_TOKEN: credentials.sessionToken ?? 'none' }
-  const wrong = Object.entries(sent).find(([, value]) => !/^[\x21-\x7e]+$/.test(value))?.[0]
+  const wrong = unsendableCredential(credentials)
   if (wrong)
     throw new MasterKeyError(
       `${wrong} contains characters that an HTTP header cannot carry: check it for spaces and line breaks.`,

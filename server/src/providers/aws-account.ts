@@ -1,7 +1,9 @@
 /** Signing in to AWS: with the access keys of a user, or with a role that these keys assume for this one sync. */
+import type { AwsCredentials } from '../aws-signature.ts'
+import { tagIn } from '../xml-text.ts'
 import { isByRole } from './aws-form.ts'
 import { partitionIdOf, partitionOf } from './aws-region.ts'
-import { type AwsAnswer, type AwsKeys, sendToAws, tagIn } from './aws-request.ts'
+import { type AwsAnswer, sendToAws } from './aws-request.ts'
 import { isFault, VendorFault } from './fault.ts'
 import type { Connection, Values } from './provider.ts'
 
@@ -14,7 +16,7 @@ export function awsService(connection: Connection, service: string, targetPrefix
   const { credential, target } = connection
   const { domain, regions } = partitionOf(credential)
   const region = target.region ?? ''
-  let keys: Promise<AwsKeys> | undefined
+  let keys: Promise<AwsCredentials> | undefined
 
   return {
     async call(operation, input, expected = []) {
@@ -44,7 +46,7 @@ export async function verifyAws(connection: Connection): Promise<string> {
 
 type Sts = { readonly host: string; readonly region: string }
 
-async function signIn(connection: Connection, sts: Sts): Promise<AwsKeys> {
+async function signIn(connection: Connection, sts: Sts): Promise<AwsCredentials> {
   const { credential, syncId } = connection
   const own = { accessKeyId: credential.accessKeyId ?? '', secretAccessKey: credential.secretAccessKey ?? '' }
   if (!isByRole(credential)) return own
@@ -69,7 +71,7 @@ async function signIn(connection: Connection, sts: Sts): Promise<AwsKeys> {
   }
 }
 
-async function askSts(connection: Connection, keys: AwsKeys, sts: Sts, query: Record<string, string>) {
+async function askSts(connection: Connection, keys: AwsCredentials, sts: Sts, query: Record<string, string>) {
   const { response } = await sendToAws(connection, keys, {
     ...sts,
     service: 'sts',

@@ -2,13 +2,13 @@
  * Signed requests to AWS. The error code decides what a refusal means, because the status is mostly 400 and sometimes
  * 404.
  */
+import { type AwsCredentials, type SigningKeys, signAwsRequest } from '../aws-signature.ts'
+import { tagIn } from '../xml-text.ts'
 import { type FaultKind, type VendorFault, VendorRefusal } from './fault.ts'
 import type { Connection } from './provider.ts'
 import { clockFault } from './vendor-clock.ts'
 import { faultOf, type VendorResponse } from './vendor-http.ts'
 import { maybeTextAt } from './vendor-json.ts'
-
-export type AwsKeys = { readonly accessKeyId: string; readonly secretAccessKey: string; readonly sessionToken?: string }
 
 type AwsRequest = {
   readonly host: string
@@ -24,12 +24,10 @@ type AwsRequest = {
 export type AwsRefusal = { readonly code: string; readonly fault: VendorFault }
 export type AwsAnswer = { readonly response: VendorResponse; readonly refusal?: AwsRefusal }
 
-/**
- * Signing keys per connection, derived for a day, region and service, so that each call computes only one signature.
- */
-const signingKeys = new WeakMap<object, Map<string, ArrayBuffer>>()
+/** Signing keys per connection. */
+const signingKeys = new WeakMap<object, SigningKeys>()
 
-function signingKeysOf(http: Connection['http']): Map<string, ArrayBuffer> {
+function signingKeysOf(http: Connection['http']): SigningKeys {
   const known = signingKeys.get(http) ?? new Map<string, ArrayBuffer>()
   signingKeys.set(http, known)
   return known
@@ -37,30 +35,17 @@ function signingKeysOf(http: Connection['http']): Map<string, ArrayBuffer> {
 
 export async function sendToAws(
   { http, now }: Pick<Connection, 'http' | 'now'>,
-  keys: AwsKeys,
+  keys: AwsCredentials,
   { host, service, region, headers, body, expected = [] }: AwsRequest,
 ): Promise<AwsAnswer> {
-  const { AwsV4Signer } = await import('aws4fetch')
   const url = `https://${host}/`
-  const signer = new AwsV4Signer({
-    method: 'POST',
-    url,
-    headers: { ...headers },
-    body,
-    ...keys,
-    service,
-    region,
-    cache: signingKeysOf(http),
-    datetime: new Date(now()).toISOString().replace(/[:-]|\.\d{3}/g, ''),
-    // Also signs the content type, which aws4fetch leaves out by default.
-    allHeaders: true,
-  })
-  const signed = await signer.sign()
+  const unsigned = { method: 'POST', url, headers, body, service, region, nowMs: now() } as const
+  const signed = await signAwsRequest(keys, unsigned, signingKeysOf(http))
   const response = await http.send({
     method: 'POST',
     url,
     // With an Accept header for JSON, STS would not answer with XML, the only format in its documentation.
-    headers: { accept: '*/*', ...Object.fromEntries(signed.headers) },
+    headers: { accept: '*/*', ...signed },
     body,
     ...(service === 'sts' && { service: 'AWS STS' }),
     isRead: service === 'sts' || /\.(BatchGet|Describe|Get|List)/.test(headers['x-amz-target'] ?? ''),
@@ -144,8 +129,3 @@ const codesByKind: Partial<Record<FaultKind, readonly string[]>> = {
 const kinds: Readonly<Record<string, FaultKind>> = Object.fromEntries(
   Object.entries(codesByKind).flatMap(([kind, codes]) => codes.map((code) => [code, kind as FaultKind])),
 )
-
-/** Text of an element without attributes or children, which suffices for STS. */
-export function tagIn(xml: string, tag: string): string | undefined {
-  return new RegExp(`<${tag}>([^<]*)</${tag}>`).exec(xml)?.[1]
-}

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { createKey, startIssuer } from '../../../../test/issuer.ts'
-import { createOutbound, parseAllowList } from '../../outbound.ts'
+import { createOutbound } from '../../outbound.ts'
+import { parseAllowList } from '../../outbound-allow.ts'
 import { createIssuers } from './issuer.ts'
 
 test('the keys of five hundred issuers are cached; the least recently used are evicted', async () => {
