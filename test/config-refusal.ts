@@ -1,6 +1,7 @@
 /** Settings that are refused, with a message that names the setting. */
 import { expect } from 'vitest'
-import { ConfigError, readConfig } from '../server/src/config.ts'
+import { readConfig } from '../server/src/config.ts'
+import { ConfigError } from '../server/src/config-error.ts'
 
 export type Environment = Record<string, string>
 

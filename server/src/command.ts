@@ -1,5 +1,6 @@
 /** The commands of the server's command line: finds the one that was asked for, and explains why it failed. */
-import { ConfigError, readConfig } from './config.ts'
+import { readConfig } from './config.ts'
+import { ConfigError } from './config-error.ts'
 import { Failure } from './failure.ts'
 import { traceOf } from './log.ts'
 import { MasterKeyError } from './master-key/error.ts'

@@ -71,6 +71,30 @@ const accepted: [string, string, Partial<Config>][] = [
   ['COFFER_MASTER_KEY', 'q'.repeat(44), { masterKey: { kind: 'value', value: 'q'.repeat(44) } }],
   ['COFFER_MASTER_KEY_FILE', '/run/key', { masterKey: { kind: 'file', path: '/run/key' } }],
   ['COFFER_MASTER_KEY_COMMAND', 'pass coffer', { masterKey: { kind: 'command', command: 'pass coffer' } }],
+  [
+    'COFFER_MASTER_KEY_GOOGLE_KMS',
+    'projects/example.com:p/locations/global/keyRings/r/cryptoKeys/k',
+    {
+      masterKey: {
+        kind: 'google-kms',
+        keyName: 'projects/example.com:p/locations/global/keyRings/r/cryptoKeys/k',
+        account: undefined,
+      },
+    },
+  ],
+  [
+    'COFFER_MASTER_KEY_AZURE_KEY_VAULT',
+    'https://example.vault.azure.net/keys/coffer/0123abcd',
+    {
+      masterKey: {
+        kind: 'azure-key-vault',
+        vault: 'https://example.vault.azure.net',
+        key: 'coffer',
+        version: '0123abcd',
+        application: undefined,
+      },
+    },
+  ],
   ['COFFER_RATE_LIMIT', '0', { rateLimit: 0 }],
   ['COFFER_AUDIT_DAYS', '90', { auditDays: 90 }],
   ['COFFER_RATE_LIMIT', '999999999', { rateLimit: 999_999_999 }],
@@ -168,6 +192,20 @@ const refused: [string, readonly string[]][] = [
   ['COFFER_METRICS_PORT', ['0', '-1', '65536', 'nine', '8080']],
   ['COFFER_LOG_LEVEL', ['verbose', 'INFO', 'trace', '30']],
   ['COFFER_MASTER_KEY_KMS', ['1234-5678', 'alias/coffer', 'arn:aws:s3:::hunter2']],
+  [
+    'COFFER_MASTER_KEY_GOOGLE_KMS',
+    ['coffer', 'projects/hunter2', `${'projects/p/locations/l/keyRings/r'}/cryptoKeys/`],
+  ],
+  [
+    'COFFER_MASTER_KEY_AZURE_KEY_VAULT',
+    [
+      'vault',
+      'https://example.vault.azure.net/',
+      'https://example.vault.azure.net/secrets/coffer',
+      'https://example.vault.azure.net/keys/coffer?hunter2',
+      'https://user:hunter2@example.vault.azure.net/keys/coffer',
+    ],
+  ],
   [
     'COFFER_MASTER_KEY_TRANSIT',
     [

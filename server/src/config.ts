@@ -3,13 +3,14 @@
  */
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { type AddressRange, parseAddress, parseRange, rangeProblem } from './address-range.ts'
-import type { AwsCredentials } from './aws-signature.ts'
+import { ConfigError } from './config-error.ts'
 import { codeOf } from './error-code.ts'
 import { type LogLevel, logLevels } from './log.ts'
 import type { MasterKeySource } from './master-key/master-key.ts'
+import { readMasterKeySource } from './master-key/read-source.ts'
 import { type AllowList, parseAllowList } from './outbound-allow.ts'
 import { clientVariables, settings } from './setting.ts'
 import { closestSetting } from './setting-hint.ts'
@@ -45,8 +46,6 @@ export type Config = {
   readonly logLevel: LogLevel
 }
 
-export class ConfigError extends Error {}
-
 type Environment = Record<string, string | undefined>
 
 export function readConfig(environment: Environment): Config {
@@ -64,7 +63,7 @@ export function readConfig(environment: Environment): Config {
     publicUrl: readPublicUrl(text('COFFER_PUBLIC_URL') ?? ownUrl(host, port)),
     dataDir,
     databaseUrl: readUrl('COFFER_DATABASE_URL', text('COFFER_DATABASE_URL'), ['postgres:', 'postgresql:']),
-    masterKey: readMasterKey(text, dataDir),
+    masterKey: readMasterKeySource(text, dataDir),
     rateLimit: readCount('COFFER_RATE_LIMIT', text('COFFER_RATE_LIMIT') ?? '200'),
     exchangeRateLimit: readCount('COFFER_EXCHANGE_RATE_LIMIT', text('COFFER_EXCHANGE_RATE_LIMIT') ?? '10'),
     shareRateLimit: readCount('COFFER_SHARE_RATE_LIMIT', text('COFFER_SHARE_RATE_LIMIT') ?? '60'),
@@ -135,52 +134,6 @@ function refuseUnknown(env: Environment): void {
   const close = closestSetting(unknown)
   const meant = close ? ` (did you mean ${close}?)` : ''
   throw new ConfigError(`${unknown} is not a known setting${meant}: see --help for the list.`)
-}
-
-function readMasterKey(text: (name: string) => string | undefined, dataDir: string): MasterKeySource {
-  const given = [
-    'COFFER_MASTER_KEY',
-    'COFFER_MASTER_KEY_FILE',
-    'COFFER_MASTER_KEY_COMMAND',
-    'COFFER_MASTER_KEY_KMS',
-    'COFFER_MASTER_KEY_TRANSIT',
-  ].filter((name) => text(name) !== undefined)
-  if (given.length > 1) throw new ConfigError(`${given.join(' and ')} are both set: set only one of them.`)
-  const value = text('COFFER_MASTER_KEY')
-  if (value !== undefined) return { kind: 'value', value }
-  const command = text('COFFER_MASTER_KEY_COMMAND')
-  if (command !== undefined) return { kind: 'command', command }
-  const kms = text('COFFER_MASTER_KEY_KMS')
-  if (kms !== undefined) return readKms(kms, text)
-  const transit = text('COFFER_MASTER_KEY_TRANSIT')
-  if (transit !== undefined) return readTransit(transit, text('VAULT_TOKEN'), text('VAULT_NAMESPACE'))
-  return { kind: 'file', path: text('COFFER_MASTER_KEY_FILE') ?? join(dataDir, 'master.key') }
-}
-
-function readKms(keyId: string, text: (name: string) => string | undefined): MasterKeySource {
-  const region = /^arn:[^:]+:kms:([^:]+):/.exec(keyId)?.[1] ?? text('AWS_REGION')
-  if (!region) throw new ConfigError('COFFER_MASTER_KEY_KMS: give the ARN of the key, or its id and AWS_REGION.')
-  const endpoint = text('AWS_ENDPOINT_URL_KMS')
-  const source = { kind: 'aws-kms', keyId, region, credentials: readAwsCredentials(text) } as const
-  return endpoint === undefined ? source : { ...source, endpoint }
-}
-
-function readAwsCredentials(text: (name: string) => string | undefined): AwsCredentials | undefined {
-  const [accessKeyId, secretAccessKey] = [text('AWS_ACCESS_KEY_ID'), text('AWS_SECRET_ACCESS_KEY')]
-  if (accessKeyId === undefined || secretAccessKey === undefined) return undefined
-  const sessionToken = text('AWS_SESSION_TOKEN')
-  return { accessKeyId, secretAccessKey, ...(sessionToken !== undefined && { sessionToken }) }
-}
-
-function readTransit(address: string, token: string | undefined, namespace: string | undefined): MasterKeySource {
-  const url = URL.parse(address)
-  const match = url && /^\/v1\/(.+)\/keys\/([^/]+)\/?$/.exec(url.pathname)
-  if (!url || !match?.[1] || !match[2] || !['http:', 'https:'].includes(url.protocol)) {
-    throw new ConfigError('COFFER_MASTER_KEY_TRANSIT must be of the form https://host/v1/<mount>/keys/<key>.')
-  }
-  if (!token) throw new ConfigError('COFFER_MASTER_KEY_TRANSIT needs a token in VAULT_TOKEN.')
-  const source = { kind: 'transit', address: url.origin, mount: match[1], key: match[2], token } as const
-  return namespace === undefined ? source : { ...source, namespace }
 }
 
 /** Checks only the syntax; listening shows whether the host exists and is this machine. */

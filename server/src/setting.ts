@@ -30,6 +30,18 @@ export const settings: readonly Setting[] = [
       'an AWS KMS key (ARN, or id with AWS_REGION) that wraps the master key; credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, a custom endpoint in AWS_ENDPOINT_URL_KMS',
   },
   {
+    name: 'COFFER_MASTER_KEY_GOOGLE_KMS',
+    default: 'none',
+    meaning:
+      'projects/…/locations/…/keyRings/…/cryptoKeys/… of Google Cloud KMS; the key file of a service account in GOOGLE_APPLICATION_CREDENTIALS, else the identity of the machine',
+  },
+  {
+    name: 'COFFER_MASTER_KEY_AZURE_KEY_VAULT',
+    default: 'none',
+    meaning:
+      'https://VAULT.vault.azure.net/keys/KEY, an RSA key; application in AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, else the managed identity of the machine',
+  },
+  {
     name: 'COFFER_MASTER_KEY_TRANSIT',
     default: 'none',
     meaning: 'https://host/v1/MOUNT/keys/KEY of Vault or OpenBao; token in VAULT_TOKEN, namespace in VAULT_NAMESPACE',

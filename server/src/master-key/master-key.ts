@@ -8,14 +8,19 @@ import { constants, link, open, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { codeOf } from '../error-code.ts'
 import type { Outbound } from '../outbound.ts'
+import { type AzureKeyVault, azureKeyVaultWrapping } from './azure-key-vault.ts'
 import { MasterKeyError } from './error.ts'
-import { type AwsKms, awsKmsWrapping, type Transit, transitWrapping, type Wrapping } from './wrapping.ts'
+import { type GoogleKms, googleKmsWrapping } from './google-kms.ts'
+import type { Wrapping } from './key-service.ts'
+import { type AwsKms, awsKmsWrapping, type Transit, transitWrapping } from './wrapping.ts'
 
 export type MasterKeySource =
   | { kind: 'value'; value: string }
   | { kind: 'file'; path: string }
   | { kind: 'command'; command: string }
   | AwsKms
+  | GoogleKms
+  | AzureKeyVault
   | Transit
 
 /**
@@ -46,6 +51,10 @@ export async function loadMasterKey(source: MasterKeySource, options: MasterKeyO
       return loadFromCommand(source.command, options)
     case 'aws-kms':
       return loadWrapped(awsKmsWrapping(source, options), options)
+    case 'google-kms':
+      return loadWrapped(googleKmsWrapping(source, options), options)
+    case 'azure-key-vault':
+      return loadWrapped(azureKeyVaultWrapping(source, options), options)
     case 'transit':
       return loadWrapped(transitWrapping(source, options), options)
   }

@@ -1,9 +1,16 @@
-/**
- * Key services that wrap the master key: Coffer stores only the ciphertext, and the service decides who may unwrap it.
- */
+/** AWS KMS and the transit engine: Coffer stores only the ciphertext, and the service decides who may unwrap it. */
 import { type AwsCredentials, signAwsRequest, unsendableCredential } from '../aws-signature.ts'
-import { type Outbound, OutboundError, type OutboundResponse } from '../outbound.ts'
 import { MasterKeyError } from './error.ts'
+import {
+  callService,
+  fieldOf,
+  fromBase64,
+  requireText,
+  requireUrl,
+  toBase64,
+  type Wrapping,
+  type WrappingOptions,
+} from './key-service.ts'
 
 export type AwsKms = {
   kind: 'aws-kms'
@@ -20,16 +27,6 @@ export type Transit = {
   token: string
   namespace?: string
 }
-
-export type Wrapping = {
-  kind: 'aws-kms' | 'transit'
-  name: string
-  wrap(key: Uint8Array): Promise<string>
-  unwrap(wrapped: string): Promise<Uint8Array>
-}
-
-type WrappingOptions = { outbound: Outbound }
-type ServiceRequest = { url: string; headers: Record<string, string>; body: string }
 
 /**
  * Wraps with AWS KMS. The encryption context keeps other ciphertexts made with the same KMS key from being accepted as
@@ -100,60 +97,4 @@ function requireCredentials({ credentials }: AwsKms): AwsCredentials {
       `${wrong} contains characters that an HTTP header cannot carry: check it for spaces and line breaks.`,
     )
   return credentials
-}
-
-async function callService(outbound: Outbound, name: string, request: ServiceRequest): Promise<unknown> {
-  const response = await send(outbound, name, request)
-  if (response.status !== 200) {
-    throw new MasterKeyError(
-      `${name} refused the request for the master key with status ${response.status}; check the key and its permissions.`,
-    )
-  }
-  try {
-    const answer: unknown = JSON.parse(response.body.toString('utf8'))
-    return answer
-  } catch {
-    throw unusable(name)
-  }
-}
-
-async function send(outbound: Outbound, name: string, request: ServiceRequest): Promise<OutboundResponse> {
-  try {
-    // The operator chose the service, and a private endpoint can give even Amazon's own host name a private address.
-    return await outbound.request({ ...request, method: 'POST', reach: 'operator' })
-  } catch (error) {
-    if (!(error instanceof OutboundError)) throw error
-    throw new MasterKeyError(`The master key could not be fetched from ${name}: ${error.message}`)
-  }
-}
-
-function requireUrl(text: string, name: string): URL {
-  const url = URL.parse(text)
-  const isPlain = url?.search === '' && url.hash === '' && url.username === '' && url.password === ''
-  if (url === null || !isPlain || !/^https?:$/.test(url.protocol)) {
-    throw new MasterKeyError(`The address of ${name} must be a plain https URL without a query.`)
-  }
-  return url
-}
-
-function requireText(answer: unknown, field: string, name: string): string {
-  const text = fieldOf(answer, field)
-  if (typeof text !== 'string' || text === '') throw unusable(name)
-  return text
-}
-
-function fieldOf(value: unknown, field: string): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, field) : undefined
-}
-
-function unusable(name: string): MasterKeyError {
-  return new MasterKeyError(`The response of ${name} holds no usable master key; check its address.`)
-}
-
-function toBase64(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('base64')
-}
-
-function fromBase64(text: string): Uint8Array {
-  return Buffer.from(text, 'base64')
 }

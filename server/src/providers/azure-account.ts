@@ -1,23 +1,16 @@
 /** Signing in to Azure: an application with a secret, in one tenant of one of Microsoft's clouds. */
+import { type AzureCloud, azureClouds, azureTokenRequest } from '../azure-cloud.ts'
 import { VendorFault } from './fault.ts'
 import type { Connection, Field, Option, Values } from './provider.ts'
 import { faultOf, type VendorResponse } from './vendor-http.ts'
 import { maybeTextAt, textAt } from './vendor-json.ts'
 
-type Cloud = { readonly label: string; readonly login: string; readonly vaults: string }
-
-const clouds = {
-  public: { label: 'Azure', login: 'login.microsoftonline.com', vaults: 'vault.azure.net' },
-  government: { label: 'Azure Government', login: 'login.microsoftonline.us', vaults: 'vault.usgovcloudapi.net' },
-  china: { label: 'Azure operated by 21Vianet', login: 'login.chinacloudapi.cn', vaults: 'vault.azure.cn' },
-} as const satisfies Record<string, Cloud>
-
-const isCloud = (id: string): id is keyof typeof clouds => Object.hasOwn(clouds, id)
+const isCloud = (id: string): id is keyof typeof azureClouds => Object.hasOwn(azureClouds, id)
 
 /** The cloud chosen in the credential's form. */
-export const cloudOf = ({ cloud = '' }: Values): Cloud => clouds[isCloud(cloud) ? cloud : 'public']
+export const cloudOf = ({ cloud = '' }: Values): AzureCloud => azureClouds[isCloud(cloud) ? cloud : 'public']
 
-const cloudOptions: readonly Option[] = Object.entries(clouds).map(([value, { label }]) => ({ label, value }))
+const cloudOptions: readonly Option[] = Object.entries(azureClouds).map(([value, { label }]) => ({ label, value }))
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 const domain = /^(?=.{3,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$/i
@@ -52,19 +45,11 @@ export const azureAuth: readonly Field[] = [
 
 export async function fetchAzureToken(connection: Connection): Promise<string> {
   const { tenantId = '', clientId = '', clientSecret = '' } = connection.credential
-  const { login, vaults } = cloudOf(connection.credential)
   const response = await connection.http.send({
+    ...azureTokenRequest(cloudOf(connection.credential), { tenantId, clientId, clientSecret }),
     method: 'POST',
-    url: `https://${login}/${encodeURIComponent(tenantId)}/oauth2/v2.0/token`,
     service: 'Microsoft Entra ID',
     isRead: true,
-    headers: { 'content-type': 'application/x-www-form-urlencoded;charset=utf-8' },
-    body: new URLSearchParams({
-      client_id: clientId,
-      scope: `https://${vaults}/.default`,
-      grant_type: 'client_credentials',
-      client_secret: clientSecret,
-    }).toString(),
     accept: [400, 401],
   })
   if (response.status >= 400) throw refusalOf(response, connection.now())

@@ -2,9 +2,10 @@
  * Google Cloud secrets: one secret per name, one version per push. Adding a version is not idempotent, so the current
  * value is compared first. A delete names the etag that was seen.
  */
-import { crc32c } from './crc32c.ts'
+import { crc32c } from '../crc32c.ts'
+import { readServiceAccount } from '../google-service-account.ts'
 import { isFault, VendorFault } from './fault.ts'
-import { fetchGoogleToken, readServiceAccount, requireServiceAccount } from './google-account.ts'
+import { fetchGoogleToken, requireServiceAccount } from './google-account.ts'
 import { applyEach, type Done, findFew } from './one-by-one.ts'
 import {
   type Connection,
