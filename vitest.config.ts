@@ -29,7 +29,7 @@ const unit = {
   ...shared,
   name: 'unit',
   include: [
-    'server/src/{*,master-key/*,slot/*}.test.ts',
+    'server/src/{*,master-key/*,slot/*,tls/*}.test.ts',
     'server/src/{crypto,domain}/**/*.test.ts',
     'contract/**/*.test.ts',
     'sdk/**/*.test.ts',

@@ -31,7 +31,7 @@ const allowedImports: Record<string, readonly string[]> = {
 
 function layerOf(file: string): string {
   const [first = '', ...rest] = relative(source, file).split('/')
-  if (rest.length > 0) return ['master-key', 'slot'].includes(first) ? 'leaf' : first
+  if (rest.length > 0) return ['master-key', 'slot', 'tls'].includes(first) ? 'leaf' : first
   const name = first.replace(/\.ts$/, '')
   return ['main', 'command', 'serve', 'app', 'open-store'].includes(name) ? name : 'leaf'
 }

@@ -53,7 +53,12 @@ export function startNpm(args: readonly string[], settings: Settings = {}): Prog
   return { ...program, endGroup }
 }
 
-function startCommand(command: string, args: readonly string[], settings: Settings, detached = false): Program {
+export function startCommand(
+  command: string,
+  args: readonly string[],
+  settings: Settings = {},
+  detached = false,
+): Program {
   const { PATH, HOME } = process.env
   const env = { PATH, HOME, NODE_COMPILE_CACHE: join(tmpdir(), 'coffer-test-compiled'), ...settings }
   const child = spawn(command, args, { cwd: root, env, detached, stdio: ['pipe', 'pipe', 'pipe'] })

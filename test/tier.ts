@@ -53,6 +53,8 @@ export const deepOnly: readonly string[] = [
   'server/src/http/limits/slot.test.ts',
   'server/src/http/routes/secret/large-response.test.ts',
   'server/src/http/routes/secret/size.test.ts',
+  'server/src/http/wire-certificate.test.ts',
+  'server/src/http/wire-handshake.test.ts',
   'server/src/store/engine/sqlite-file.test.ts',
   'test/first-minute.test.ts',
   'test/integration-docs.test.ts',

@@ -38,6 +38,7 @@ import { findStore, makeStore, type OpenStore } from './open-store.ts'
 import { createOutbound } from './outbound.ts'
 import type { OpenMode } from './store/engine/sqlite-connection.ts'
 import { createStore, type Store } from './store/store.ts'
+import { openTls, type Tls } from './tls/tls.ts'
 import { readVersion } from './version.ts'
 
 export type App = {
@@ -45,6 +46,8 @@ export type App = {
   readonly server: Server
   readonly routes: readonly Route[]
   readonly metrics: Metrics
+  /** Undefined if the service speaks plain HTTP. */
+  readonly tls: Tls | undefined
   readonly budgets: ByteBudgets
   /** False in an installation without built pages, which serves the API alone. */
   readonly hasDashboard: boolean
@@ -64,6 +67,8 @@ export async function createApp(
   now: () => number = Date.now,
   replacements: Partial<Replacements> = {},
 ): Promise<App> {
+  // Before the store: a wrong certificate must not leave a new store behind.
+  const tls = given.tls && (await openTls(given.tls, log, now))
   const services = await createServices(given, log, now, replacements)
   const { config, engine } = services
   const follower = createChangeFollower(services)
@@ -74,7 +79,17 @@ export async function createApp(
   const health = createHealth(services)
   const budgets = replacements.budgets ?? createByteBudgets()
   const dashboard = openStaticFolder(replacements.dashboardFolder ?? dashboardFolder)
-  const parts = { services, follower, ...limiters, budgets, metrics, health, dashboard, isStopping: () => isStopping }
+  const parts = {
+    services,
+    tls,
+    follower,
+    ...limiters,
+    budgets,
+    metrics,
+    health,
+    dashboard,
+    isStopping: () => isStopping,
+  }
   const { server, acceptGate, routes } = createServer(parts)
   const jobs = startJobs(services)
   return {
@@ -82,12 +97,14 @@ export async function createApp(
     server,
     routes,
     metrics,
+    tls,
     budgets,
     hasDashboard: dashboard.has('index.html'),
     async stop(farewellMs = 0) {
       acceptGate.release()
       isStopping = true
-      await closeServer(server, farewellMs)
+      await closeServer(server, tls, farewellMs)
+      tls?.stop()
       follower.stop()
       health.stop()
       await jobs.stop()
@@ -106,12 +123,15 @@ const closeTimeoutMs = 5_000
  * Stops accepting connections and answers the requests of open ones. Idle connections are closed, because the server
  * would wait for them.
  */
-async function closeServer(http: Server, farewellMs: number): Promise<void> {
+async function closeServer(http: Server, tls: Tls | undefined, farewellMs: number): Promise<void> {
   const farewellEnds = performance.now() + farewellMs
   const sweep = setInterval(() => {
     if (performance.now() >= farewellEnds) http.closeIdleConnections()
   }, sweepEveryMs)
-  const timer = setTimeout(() => http.closeAllConnections(), farewellMs + closeTimeoutMs)
+  const timer = setTimeout(() => {
+    tls?.hangUp()
+    http.closeAllConnections()
+  }, farewellMs + closeTimeoutMs)
   // Calls `close` of the plain TCP server: the HTTP server's own `close` also ends connections that only seem idle,
   // because their next request is still on its way.
   if (http.listening) await new Promise<void>((resolve) => void NetServer.prototype.close.call(http, () => resolve()))

@@ -17,6 +17,8 @@ test('every setting has a default', () => {
     host: '127.0.0.1',
     port: 8080,
     publicUrl: 'http://localhost:8080',
+    tls: undefined,
+    plainHttp: false,
     dataDir: resolve('./data'),
     databaseUrl: undefined,
     masterKey: { kind: 'file', path: resolve('./data/master.key') },
@@ -60,6 +62,7 @@ const accepted: [string, string, Partial<Config>][] = [
   ['COFFER_PUBLIC_URL', 'https://coffer.example.com', { publicUrl: 'https://coffer.example.com' }],
   ['COFFER_PUBLIC_URL', 'https://Coffer.Example.com:443/', { publicUrl: 'https://coffer.example.com' }],
   ['COFFER_PUBLIC_URL', 'http://[::1]:8080', { publicUrl: 'http://[::1]:8080' }],
+  ['COFFER_PLAIN_HTTP', 'on', { plainHttp: true }],
   ['COFFER_DATA_DIR', '/var/lib/coffer', { dataDir: '/var/lib/coffer' }],
   ['COFFER_DATA_DIR', '/srv/c', { masterKey: { kind: 'file', path: '/srv/c/master.key' } }],
   [
@@ -159,6 +162,9 @@ const refused: [string, readonly string[]][] = [
   ['COFFER_TOKEN_PREFIX', ['a', 'abcdefghijklm', 'Acme', 'ac_me', 'ac-me', 'é€']],
   ['COFFER_SHARE_RATE_LIMIT', ['-1', '1.5', 'many', '1e3', '1000000000']],
   ['COFFER_TRUSTED_PROXIES', ['localhost', '10.0.0.1/8', '10.0.0.0/33', '10.0.0', '*', '10.0.0.0/8;::1', '::/129']],
+  ['COFFER_PLAIN_HTTP', ['yes', 'ON', '1', 'true']],
+  ['COFFER_TLS_CERT_FILE', ['/etc/coffer/tls.crt']],
+  ['COFFER_TLS_KEY_FILE', ['/etc/coffer/tls.key']],
   ['COFFER_SYNC', ['yes', 'OFF', '1', 'true']],
   ['COFFER_SIGNUP', ['yes', 'OPEN', 'invite,open', 'closed']],
   [
@@ -290,7 +296,13 @@ test('every setting has a name, a default and a meaning, each once', () => {
 })
 
 test('every setting is covered by these tests', () => {
-  const wrapped = ['COFFER_CONFIG', 'COFFER_MASTER_KEY_KMS', 'COFFER_MASTER_KEY_TRANSIT']
+  const wrapped = [
+    'COFFER_CONFIG',
+    'COFFER_TLS_CERT_FILE',
+    'COFFER_TLS_KEY_FILE',
+    'COFFER_MASTER_KEY_KMS',
+    'COFFER_MASTER_KEY_TRANSIT',
+  ]
   const tested = new Set([...accepted.map(([name]) => name), ...wrapped])
   expect(settings.map(({ name }) => name).filter((name) => !tested.has(name))).toEqual([])
 })
@@ -324,4 +336,15 @@ test.each([
 test('with open sign-up, only named workspaces may use the allow list of private addresses', () => {
   expect(readConfig({ COFFER_SIGNUP: 'open' }).outboundWorkspaces).toEqual(new Set())
   expect(readConfig({ COFFER_SIGNUP: 'open', COFFER_OUTBOUND_WORKSPACES: '*' }).outboundWorkspaces).toBe('all')
+})
+
+test('with a certificate the service is found by https', () => {
+  const files = { COFFER_TLS_CERT_FILE: 'tls.crt', COFFER_TLS_KEY_FILE: '/etc/coffer/tls.key' }
+  expect(readConfig(files)).toMatchObject({
+    publicUrl: 'https://localhost:8080',
+    tls: { certificateFile: resolve('tls.crt'), keyFile: '/etc/coffer/tls.key' },
+  })
+  expect(readConfig({ ...files, COFFER_PUBLIC_URL: 'https://coffer.example.com' }).publicUrl).toBe(
+    'https://coffer.example.com',
+  )
 })

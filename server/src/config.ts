@@ -1,24 +1,26 @@
 /**
  * Reads and validates every setting. An invalid one stops the start with a one-sentence error. `setting.ts` lists them.
  */
-import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
-import { parseEnv } from 'node:util'
 import { type AddressRange, parseAddress, parseRange, rangeProblem } from './address-range.ts'
 import { ConfigError } from './config-error.ts'
-import { codeOf } from './error-code.ts'
 import { type LogLevel, logLevels } from './log.ts'
 import type { MasterKeySource } from './master-key/master-key.ts'
 import { readMasterKeySource } from './master-key/read-source.ts'
 import { type AllowList, parseAllowList } from './outbound-allow.ts'
 import { clientVariables, settings } from './setting.ts'
+import { readSettingsFile } from './setting-file.ts'
 import { closestSetting } from './setting-hint.ts'
 
 export type Config = {
   readonly host: string
   readonly port: number
   readonly publicUrl: string
+  /** Undefined if the service speaks plain HTTP. */
+  readonly tls: TlsFiles | undefined
+  /** Whether plain HTTP is allowed on any address. */
+  readonly plainHttp: boolean
   readonly dataDir: string
   readonly databaseUrl: string | undefined
   readonly masterKey: MasterKeySource
@@ -46,6 +48,9 @@ export type Config = {
   readonly logLevel: LogLevel
 }
 
+/** Both in PEM format. */
+export type TlsFiles = { readonly certificateFile: string; readonly keyFile: string }
+
 type Environment = Record<string, string | undefined>
 
 export function readConfig(environment: Environment): Config {
@@ -56,11 +61,14 @@ export function readConfig(environment: Environment): Config {
   const port = readPort('COFFER_PORT', text('COFFER_PORT') ?? '8080', 0)
   const dataDir = resolve(text('COFFER_DATA_DIR') ?? './data')
   const signup = readWord('COFFER_SIGNUP', text('COFFER_SIGNUP') ?? 'invite', ['invite', 'open'])
+  const tls = readTls(text('COFFER_TLS_CERT_FILE'), text('COFFER_TLS_KEY_FILE'))
   const metricsPort = readMetricsPort(text('COFFER_METRICS_PORT'), port)
   return {
     host,
     port,
-    publicUrl: readPublicUrl(text('COFFER_PUBLIC_URL') ?? ownUrl(host, port)),
+    publicUrl: readPublicUrl(text('COFFER_PUBLIC_URL') ?? ownUrl(host, port, tls)),
+    tls,
+    plainHttp: readWord('COFFER_PLAIN_HTTP', text('COFFER_PLAIN_HTTP') ?? 'off', ['on', 'off']) === 'on',
     dataDir,
     databaseUrl: readUrl('COFFER_DATABASE_URL', text('COFFER_DATABASE_URL'), ['postgres:', 'postgresql:']),
     masterKey: readMasterKeySource(text, dataDir),
@@ -93,36 +101,9 @@ export function isLoopback(host: string): boolean {
 function withFile(environment: Environment): Environment {
   const path = environment.COFFER_CONFIG?.trim()
   if (!path) return environment
-  let content: string
-  try {
-    content = readFileSync(path, 'utf8')
-  } catch (error) {
-    throw new ConfigError(`COFFER_CONFIG: the file ${path} cannot be read (${codeOf(error)}).`)
-  }
-  // Windows editors may write a byte order mark, which would become part of the first name.
-  const lines = content.replace(/^\uFEFF/, '').split('\n')
-  lines.forEach((line, index) => {
-    const problem = problemOf(line.trim())
-    // The line may hold a password, so it is not quoted in the message.
-    if (problem) throw new ConfigError(`COFFER_CONFIG: line ${index + 1} of the file ${path} ${problem}.`)
-  })
-  return { ...parseEnv(lines.join('\n')), ...environment }
-}
-
-/** `parseEnv` silently skips lines that it cannot parse, and an unclosed quote swallows the lines after it. */
-function problemOf(line: string): string | undefined {
-  if (line === '' || line.startsWith('#')) return undefined
-  const value = /^(?:export\s+)?[A-Za-z_]\w*\s*=\s*(.*)$/.exec(line)?.[1]
-  if (value === undefined) return 'is not NAME=value'
-  const quote = /^["'`]/.exec(value)?.[0]
-  if (quote === undefined) {
-    // `parseEnv` treats any # in an unquoted value as the start of a comment, and would silently cut off a password
-    // that contains one.
-    return /^[^#]*[^\s#]#/.test(line) ? 'has a # in its value: put the value in quotes' : undefined
-  }
-  const end = value.indexOf(quote, 1)
-  if (end < 0) return 'has a quote that is never closed'
-  return /^\s*(#|$)/.test(value.slice(end + 1)) ? undefined : 'has text after its closing quote'
+  const file = readSettingsFile(path)
+  if (typeof file === 'string') throw new ConfigError(`COFFER_CONFIG: ${file}`)
+  return { ...file, ...environment }
 }
 
 /** A mistyped setting that is silently ignored is worse than one that stops the start. */
@@ -143,6 +124,18 @@ function readHost(value: string): string {
     throw new ConfigError(`COFFER_HOST: ${value} is not a host name, nor an IP address without brackets and port.`)
   }
   return value
+}
+
+function readTls(certificateFile: string | undefined, keyFile: string | undefined): TlsFiles | undefined {
+  if (certificateFile !== undefined && keyFile !== undefined) {
+    return { certificateFile: resolve(certificateFile), keyFile: resolve(keyFile) }
+  }
+  if (certificateFile === undefined && keyFile === undefined) return undefined
+  const [given, missing] =
+    keyFile === undefined
+      ? ['COFFER_TLS_CERT_FILE', 'COFFER_TLS_KEY_FILE']
+      : ['COFFER_TLS_KEY_FILE', 'COFFER_TLS_CERT_FILE']
+  throw new ConfigError(`${given} needs ${missing} too: a certificate and its private key.`)
 }
 
 function readMetricsPort(value: string | undefined, servicePort: number): number | undefined {
@@ -219,12 +212,12 @@ function readUrl(name: string, value: string | undefined, protocols: readonly st
   return value
 }
 
-function ownUrl(host: string, port: number): string {
+function ownUrl(host: string, port: number, tls: TlsFiles | undefined): string {
   // The port is not known yet, so links sent to other people would lead nowhere.
   if (port === 0 && !isLoopback(host)) {
     throw new ConfigError('COFFER_PUBLIC_URL is required when COFFER_PORT is 0 and COFFER_HOST is not loopback.')
   }
-  return `http://localhost:${port}`
+  return `${tls ? 'https' : 'http'}://localhost:${port}`
 }
 
 function readPublicUrl(value: string): string {

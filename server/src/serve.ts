@@ -3,14 +3,18 @@ import type { Server } from 'node:http'
 import { flushCompileCache } from 'node:module'
 import { type App, createApp } from './app.ts'
 import type { Config } from './config.ts'
+import { ConfigError } from './config-error.ts'
 import { codeOf } from './error-code.ts'
 import { createLog } from './log.ts'
 import { explainFileError, StartError } from './open-store.ts'
+import { plainHttpProblem } from './tls/plain-http.ts'
 
 const stopWithinMs = 10_000
 const farewellMs = 1_500
 
 export async function serve(config: Config): Promise<number> {
+  const problem = plainHttpProblem(config)
+  if (problem !== undefined) throw new ConfigError(problem)
   const log = createLog(config.logLevel)
   const app = await explainFileError(config, () => createApp(config, log))
   const stopMetrics = await explainFileError(config, () => open(app, config))
@@ -79,7 +83,8 @@ async function welcome(app: App, port: number): Promise<void> {
 
 async function serveMetrics(app: App, config: Config): Promise<() => Promise<void>> {
   if (config.metricsPort === undefined) return async () => undefined
-  const server = process.getBuiltinModule('node:http').createServer(async (request, response) => {
+  const server = (app.tls ?? process.getBuiltinModule('node:http')).createServer({})
+  server.on('request', async (request, response) => {
     const isAsked = request.method === 'GET' && request.url === '/metrics'
     const text = isAsked ? await app.metrics.render().catch(() => undefined) : ''
     const status = text === undefined ? 503 : isAsked ? 200 : 404
@@ -89,6 +94,7 @@ async function serveMetrics(app: App, config: Config): Promise<() => Promise<voi
   return () =>
     new Promise((resolve) => {
       server.close(() => resolve())
+      app.tls?.hangUp()
       // Also closes idle connections, which `close` would wait for.
       server.closeAllConnections()
     })

@@ -11,8 +11,23 @@ export const settings: readonly Setting[] = [
   { name: 'COFFER_PORT', default: '8080', meaning: 'port to listen on; 0 picks a free one' },
   {
     name: 'COFFER_PUBLIC_URL',
-    default: 'http://localhost at COFFER_PORT',
+    default: 'http://localhost at COFFER_PORT, https with TLS',
     meaning: 'the public address of the service',
+  },
+  {
+    name: 'COFFER_TLS_CERT_FILE',
+    default: 'none',
+    meaning: 'certificate and its chain in PEM format: serve https on all ports; read again when it changes',
+  },
+  {
+    name: 'COFFER_TLS_KEY_FILE',
+    default: 'none',
+    meaning: 'private key of COFFER_TLS_CERT_FILE in PEM format, not readable by every user',
+  },
+  {
+    name: 'COFFER_PLAIN_HTTP',
+    default: 'off',
+    meaning: 'on: allow plain http on an address that is not loopback, without TLS and without a trusted proxy',
   },
   { name: 'COFFER_DATA_DIR', default: './data', meaning: 'folder of the embedded database and the master key' },
   { name: 'COFFER_DATABASE_URL', default: 'none', meaning: 'postgres://… instead of the embedded SQLite' },

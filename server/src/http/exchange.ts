@@ -29,7 +29,8 @@ export type Route = {
 }
 
 /** Set before any route is reached; all other headers belong to an answer. */
-const standingHeaders = /^(x-request-id|x-content-type-options|cache-control|ratelimit-(limit|remaining|reset))$/
+const standingHeaders =
+  /^(x-request-id|x-content-type-options|strict-transport-security|cache-control|ratelimit-(limit|remaining|reset))$/
 
 export class Exchange {
   readonly request: IncomingMessage

@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto'
 import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Health } from '../domain/health.ts'
+import type { Tls } from '../tls/tls.ts'
 import { openapiRoute } from './docs/openapi.ts'
 import { docsRoutes } from './docs/swagger-ui.ts'
 import type { Exchange, Route } from './exchange.ts'
@@ -51,6 +52,7 @@ type HttpParts = Omit<AdmissionParts, 'reservations' | 'pipeliningLimit'> & {
   readonly metrics: Metrics
   readonly health: Health
   readonly dashboard: StaticFolder
+  readonly tls: Tls | undefined
 }
 
 const areas = [
@@ -103,7 +105,7 @@ export function createServer(parts: HttpParts): { server: Server; acceptGate: Ac
     requestTimeout: 60_000,
     keepAliveTimeout: 72_000,
   }
-  const server = process.getBuiltinModule('node:http').createServer(options)
+  const server = (parts.tls ?? process.getBuiltinModule('node:http')).createServer(options)
   // A client that half-closes its connection still waits for its response. Node has no option for this, only this
   // undocumented field; `wire-connection.test.ts` fails if Node drops it.
   Object.assign(server, { httpAllowHalfOpen: true })

@@ -16,7 +16,11 @@ describe('the first account', () => {
   })
   afterEach(() => database.drop())
 
-  const everywhere = { COFFER_HOST: '0.0.0.0', COFFER_PUBLIC_URL: 'https://coffer.example.com' }
+  const everywhere = {
+    COFFER_HOST: '0.0.0.0',
+    COFFER_PLAIN_HTTP: 'on',
+    COFFER_PUBLIC_URL: 'https://coffer.example.com',
+  }
   const codeIn = (messages: string[]) => messages.flatMap((message) => /^Setup code: (\S+)$/.exec(message)?.[1] ?? [])
 
   test('needs the setup code, which is logged once, if others can reach the service', async () => {

@@ -172,9 +172,12 @@ describe('startup is refused', () => {
   // The tests of ports show that the store is closed again.
   if (engine === 'sqlite') {
     test('on an address that this machine does not have', async () => {
-      await expectRefusal({ COFFER_HOST: '203.0.113.5' }, 'COFFER_HOST: 203.0.113.5 is not an address of this machine.')
       await expectRefusal(
-        { COFFER_HOST: 'coffer.invalid' },
+        { COFFER_HOST: '203.0.113.5', COFFER_PLAIN_HTTP: 'on' },
+        'COFFER_HOST: 203.0.113.5 is not an address of this machine.',
+      )
+      await expectRefusal(
+        { COFFER_HOST: 'coffer.invalid', COFFER_PLAIN_HTTP: 'on' },
         /^Coffer cannot start\. COFFER_HOST: the host name coffer\.invalid does not resolve \((ENOTFOUND|EAI_AGAIN)\)\.$/m,
       )
     })

@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import { type AddressRange, clientNetwork, isInRange, parseAddress, plainAddress } from '../../address-range.ts'
-import { isLoopback } from '../../config.ts'
+import { type Config, isLoopback } from '../../config.ts'
 import { mayHaveChanged } from '../../domain/access/confirm.ts'
 import { type Actor, anonymous } from '../../domain/actor.ts'
 import type { ChangeFollower } from '../../domain/cache/change-follower.ts'
@@ -38,9 +38,11 @@ export type AdmissionParts = {
  */
 export function createAdmission(parts: AdmissionParts) {
   const { services, follower, limiter } = parts
+  const isTlsOnly = mayRequireTls(services.config)
   return (exchange: Exchange): Promise<void> | undefined => {
     exchange.header('x-request-id', exchange.id)
     exchange.header('x-content-type-options', 'nosniff')
+    if (isTlsOnly) exchange.header('strict-transport-security', `max-age=${yearSeconds}`)
     const endpoint = exchange.route?.endpoint
     // Decided by the matched endpoint as well as the URL, so that no spelling of a path bypasses the checks below.
     const ip = clientAddress(exchange, services.config.trustedProxies)
@@ -91,6 +93,14 @@ export function createAdmission(parts: AdmissionParts) {
       if (endpoint.permission === 'auth:exchange') await limitExchange(exchange, parts.exchangeLimiter, hit)
     }
   }
+}
+
+const yearSeconds = 31_536_000
+
+/** Not on loopback: a browser would then refuse plain http on every port of the machine. */
+function mayRequireTls({ tls, publicUrl }: Config): boolean {
+  const url = new URL(publicUrl)
+  return tls !== undefined && url.protocol === 'https:' && !isLoopback(url.hostname.replace(/^\[|\]$/g, ''))
 }
 
 /** Sets no RateLimit headers, since they describe the limit of the API. */

@@ -1,0 +1,144 @@
+/** The same service over TLS: connections, bodies and limits behave as over plain HTTP. */
+import { request } from 'node:https'
+import { connect as connectPlain, type Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createProject, registerOwner, type TestUser } from '../../../test/harness.ts'
+import { withinSeconds } from '../../../test/program.ts'
+import { checkForm } from '../../../test/raw-answer.ts'
+import { chunked, head, json, post as rawPost } from '../../../test/raw-request.ts'
+import { parseAnswers, receive } from '../../../test/raw-socket.ts'
+import { startTlsService, type TlsService } from '../../../test/tls-service.ts'
+import { maxBodyBytes } from './request/body.ts'
+
+let service: TlsService
+let owner: TestUser
+
+beforeAll(async () => {
+  service = await startTlsService({ COFFER_PUBLIC_URL: 'https://coffer.example.com' })
+  owner = await registerOwner(service)
+  await createProject(service, owner.session, 'api')
+})
+afterAll(async () => {
+  await service.stop()
+  expect(service.logs.filter((line) => line.includes('"level":"error"'))).toEqual([])
+})
+
+const bearer = () => `Authorization: Bearer ${owner.session}`
+const teams = '/v1/workspace/main/team'
+const post = (body: string, ...headers: string[]) => rawPost(teams, body, bearer(), ...headers)
+const hsts = 'max-age=31536000'
+
+async function send(bytes: string | Buffer, end = false) {
+  const socket = service.connect()
+  const received = receive(socket)
+  if (end) socket.end(bytes)
+  else socket.write(bytes)
+  return parseAnswers(await received)
+}
+
+test('every response asks for https, and requests of a connection are answered one after the other', async () => {
+  const ports = new Set<number>()
+  service.app.server.on('request', ({ socket }) => ports.add(socket.remotePort ?? 0))
+  for (const path of ['/v1/me', '/v1/unknown', '/healthz', '/docs', '/v1/%zz']) {
+    const { status, headers } = await service.call('GET', path, { token: owner.session })
+    expect(headers.get('strict-transport-security'), `${path} ${status}`).toBe(hsts)
+  }
+  expect(ports.size).toBe(1)
+})
+
+test('pipelined requests each get a response, in order, and malformed bytes are refused after them', async () => {
+  const keep = (line: string) => [line, 'Host: localhost', bearer(), '', ''].join('\r\n')
+  const bytes = [keep('GET /v1/me HTTP/1.1'), keep('GET /v1/unknown HTTP/1.1'), 'GARBAGE\r\n\r\n']
+  const answers = await send(bytes.join(''))
+  expect(answers.map(({ status }) => status)).toEqual([200, 404, 400])
+  for (const answer of answers) checkForm(answer, false)
+})
+
+test('a connection with too many pipelined requests is closed', async () => {
+  const page = 'GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n'
+  let count = 0
+  const onRequest = () => count++
+  service.app.server.on('request', onRequest)
+  const socket = service.connect()
+  const closed = new Promise((resolve) => socket.on('error', () => undefined).on('close', resolve))
+  socket.resume().write(page.repeat(10_000))
+  await withinSeconds(60, closed)
+  service.app.server.off('request', onRequest)
+  expect(count).toBeGreaterThan(0)
+  expect(count).toBeLessThanOrEqual(102)
+})
+
+test('exactly 8 MiB is read, whole or in chunks, and one byte more is refused with 413', async () => {
+  const largest = `{"name":"${'x'.repeat(maxBodyBytes - '{"name":""}'.length)}"}`
+  for (const make of [
+    (body: string) => post(body, json),
+    (body: string) => chunked(teams, [body.slice(0, 5_000_000), body.slice(5_000_000)], bearer(), json),
+  ]) {
+    expect((await send(make(largest))).map(({ status }) => status)).toEqual([400])
+    expect(await send(make(`${largest} `))).toMatchObject([
+      { status: 413, body: '{"message":"The request body is larger than 8 MiB."}' },
+    ])
+  }
+})
+
+test('a large value is written and read back', async () => {
+  const secrets = '/v1/workspace/main/project/api/secret'
+  const value = 'é'.repeat(30_000)
+  const list = Array.from({ length: 60 }, (_, index) => ({ key: `LARGE_${index}`, value }))
+  const body = { environments: ['development'], secrets: list }
+  expect((await service.call('POST', secrets, { token: owner.session, body })).status).toBe(201)
+  const { text } = await service.call('GET', secrets, { token: owner.session })
+  expect(text.split(value)).toHaveLength(61)
+})
+
+test('a half-closed connection still gets its response', async () => {
+  const answers = await Promise.all([
+    send(head('GET /v1/me HTTP/1.1', bearer()), true),
+    send(post('{"name":"Half open"}', json), true),
+  ])
+  expect(answers.map(([answer]) => answer?.status)).toEqual([200, 201])
+})
+
+test('TLS 1.2 and 1.3 are spoken, 1.1 is refused', async () => {
+  const protocolOf = (version: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3') =>
+    new Promise<string | null>((resolve) => {
+      const options = { minVersion: version, maxVersion: version, ciphers: 'DEFAULT@SECLEVEL=0' }
+      const socket: TLSSocket = service.connect(options)
+      socket.once('secureConnect', () => {
+        resolve(socket.getProtocol())
+        socket.destroy()
+      })
+      socket.once('error', (error: NodeJS.ErrnoException) => resolve(String(error.code)))
+    })
+  expect(await protocolOf('TLSv1.3')).toBe('TLSv1.3')
+  expect(await protocolOf('TLSv1.2')).toBe('TLSv1.2')
+  expect(await protocolOf('TLSv1.1')).toMatch(/^(ERR_SSL_|ECONNRESET)/)
+})
+
+const openPlain = (): Socket => {
+  const { hostname, port } = new URL(service.url)
+  return connectPlain({ host: hostname, port: Number(port) })
+}
+
+test('plain HTTP on the port gets no response, and nothing in plain text', async () => {
+  const socket = openPlain()
+  const received = receive(socket)
+  socket.write(head('GET /v1/me HTTP/1.1', bearer()))
+  expect((await received).toString('latin1')).not.toMatch(/HTTP|message/)
+})
+
+test('a service that is found on loopback does not ask browsers for https', async () => {
+  const alone = await startTlsService()
+  expect((await alone.call('GET', '/healthz')).headers.get('strict-transport-security')).toBeNull()
+  await alone.stop()
+})
+
+test('a client that does not know the certificate refuses it', async () => {
+  const error = await new Promise<NodeJS.ErrnoException>((resolve, reject) => {
+    request(`${service.url}/healthz`, () => reject(new Error('accepted')))
+      .on('error', resolve)
+      .end()
+  })
+  expect(error.code).toBe('DEPTH_ZERO_SELF_SIGNED_CERT')
+})
