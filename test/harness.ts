@@ -125,9 +125,9 @@ export async function openService(
   settings: Record<string, string>,
   dataDir: string,
   replacements: Partial<Replacements> = {},
+  clock: TestService['clock'] = { offsetMs: 0 },
 ): Promise<TestService> {
   const logs: string[] = []
-  const clock: TestService['clock'] = { offsetMs: 0 }
   const all = {
     COFFER_PORT: '0',
     COFFER_PUBLIC_URL: 'http://localhost:8080',

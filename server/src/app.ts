@@ -164,7 +164,7 @@ export async function createServices(
   now: () => number = Date.now,
   replacements: Partial<Replacements> = {},
 ): Promise<Services> {
-  return assemble(given, await makeStore(given, now), log, now, replacements)
+  return assemble(given, await makeStore(given, log, now), log, now, replacements)
 }
 
 /** Everything below HTTP, for operator commands. Uses the existing store and never creates or migrates one. */

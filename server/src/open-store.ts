@@ -6,6 +6,7 @@ import type { Config } from './config.ts'
 import { masterWrapKey } from './crypto/keyring.ts'
 import { codeOf } from './error-code.ts'
 import { isFailure } from './failure.ts'
+import type { Log } from './log.ts'
 import { loadMasterKey } from './master-key/master-key.ts'
 import { createOutbound } from './outbound.ts'
 import { parameterProblem, postgresRefusal } from './store/engine/postgres-refusal.ts'
@@ -24,10 +25,10 @@ export const databaseFile = 'coffer.db'
 export type OpenStore = { readonly engine: Engine; readonly keys: Keys }
 
 /** Opens the store, or creates it: checks that its commits are durable, migrates it and unlocks its keys. */
-export async function makeStore(config: Config, now: () => number): Promise<OpenStore> {
+export async function makeStore(config: Config, log: Log, now: () => number): Promise<OpenStore> {
   return orClosed(await makeEngine(config), async (engine) => {
     await refuseOnError(engine, () => engine.checkDurability())
-    await refuseOnError(engine, () => migrate(engine, now()))
+    await refuseOnError(engine, () => migrate(engine, now(), log.info))
     if (config.masterKey.kind === 'file') makeFolder(dirname(config.masterKey.path))
     const master = await findMaster(config, engine, !(await hasKeys(engine)), now)
     await refuseWrongKeys(() => makeKeys(engine, master, now))

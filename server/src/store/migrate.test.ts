@@ -280,7 +280,7 @@ describe('a migration', () => {
         await migrate(engine, 1)
         await engine.migrateStep(9_999, 'from the future', 'create table from_the_future (id text primary key)', 1)
         const before = await describeSchema(engine)
-        const sentence = `The database was migrated by a newer version of Coffer (step 9999, this version knows ${steps.length}): start that version or a later one.`
+        const sentence = `The database was migrated by a newer version of Coffer (step 9999, this version knows ${steps.length}): start that version or a later one. To go back to this version, restore a backup of before the upgrade as docs/upgrade.md describes; everything written since the upgrade is lost then.`
         await expect(migrate(engine, 2)).rejects.toThrow(sentence)
         await expect(createServices(readConfig(database.settings), createLog('silent'))).rejects.toThrow(sentence)
         expect(await describeSchema(engine)).toEqual(before)

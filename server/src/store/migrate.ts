@@ -50,23 +50,35 @@ export const steps: readonly { name: string; statement: string }[] = migrations.
   migration.statements.map((statement, index) => ({ name: `${migration.name}-${index + 1}`, statement })),
 )
 
-/** Returns the number of applied steps. */
-export async function migrate(engine: Engine, nowMs: number): Promise<number> {
+/** Returns the number of applied steps. `tell` learns of the upgrade of an existing store. */
+export async function migrate(
+  engine: Engine,
+  nowMs: number,
+  tell: (message: string) => void = () => undefined,
+): Promise<number> {
   const applied = await engine.migratedSteps()
-  refuseNewerSchema(applied)
+  refuseNewerSchema(engine, applied)
+  if (applied > 0 && applied < steps.length) await prepareUpgrade(engine, applied, tell)
   for (let step = applied + 1; step <= steps.length; step++) {
     const next = steps[step - 1]
     if (next) await engine.migrateStep(step, next.name, next.statement, nowMs)
   }
   // A newer version may have migrated further while we waited for the lock.
-  refuseNewerSchema(await engine.migratedSteps())
+  refuseNewerSchema(engine, await engine.migratedSteps())
+  await engine.snapshots?.finish()
   return steps.length - applied
+}
+
+async function prepareUpgrade(engine: Engine, applied: number, tell: (message: string) => void): Promise<void> {
+  const snapshot = await engine.snapshots?.make(applied + 1)
+  const copied = snapshot === undefined ? '' : `; its state before that is in ${snapshot}`
+  tell(`upgrading the store from step ${applied} to ${steps.length}${copied}`)
 }
 
 /** For commands that must not change the schema, because a service of an older version may be running. */
 export async function requireCurrentSchema(engine: Engine): Promise<void> {
   const applied = await engine.migratedSteps()
-  refuseNewerSchema(applied)
+  refuseNewerSchema(engine, applied)
   if (applied === steps.length) return
   throw new Failure(
     'internal',
@@ -74,11 +86,12 @@ export async function requireCurrentSchema(engine: Engine): Promise<void> {
   )
 }
 
-function refuseNewerSchema(applied: number): void {
-  if (applied > steps.length) {
-    throw new Failure(
-      'internal',
-      `The database was migrated by a newer version of Coffer (step ${applied}, this version knows ${steps.length}): start that version or a later one.`,
-    )
-  }
+function refuseNewerSchema({ snapshots }: Engine, applied: number): void {
+  if (applied <= steps.length) return
+  const snapshot = snapshots?.find(steps.length)
+  const source = snapshot === undefined ? 'restore a backup of before the upgrade' : `put ${snapshot} in its place`
+  throw new Failure(
+    'internal',
+    `The database was migrated by a newer version of Coffer (step ${applied}, this version knows ${steps.length}): start that version or a later one. To go back to this version, ${source} as docs/upgrade.md describes; everything written since the upgrade is lost then.`,
+  )
 }

@@ -64,6 +64,16 @@ export type JointWork<Item, Result> = (
   items: readonly Item[],
 ) => Promise<PromiseSettledResult<Result>[]>
 
+/** Copies of the store from before a migration, to go back to an older version. */
+export type MigrationSnapshots = {
+  /** Returns the path. Undefined if an interrupted migration has made it already, or the store was never started. */
+  make(step: number): Promise<string | undefined>
+  /** Call once all steps are applied: the next migration makes a snapshot of its own. */
+  finish(): Promise<void>
+  /** The newest snapshot that a version with this many steps can open. */
+  find(maxSteps: number): string | undefined
+}
+
 export type Engine = Db & {
   readonly kind: 'sqlite' | 'postgres'
   /**
@@ -83,6 +93,8 @@ export type Engine = Db & {
   migrateStep(step: number, name: string, statement: string, nowMs: number): Promise<void>
   /** The highest migration step ever applied, or 0. Does not write to an empty database. */
   migratedSteps(): Promise<number>
+  /** Undefined if the operator takes the backup before an upgrade. */
+  readonly snapshots?: MigrationSnapshots
   close(): Promise<void>
 }
 

@@ -6,7 +6,7 @@ import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import { type Compiled, compile, type Db, hasSingleItems, parameters, type Sql } from './sql.ts'
 
-const busyTimeoutMs = 5_000
+export const busyTimeoutMs = 5_000
 const rowsPerTurn = 500
 
 type Prepared = {

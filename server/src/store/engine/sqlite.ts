@@ -8,13 +8,15 @@ import { createCommitQueue, type EngineConnection } from './commit-queue.ts'
 import { createRefusalBell } from './refusal.ts'
 import type { Engine } from './sql.ts'
 import { asFailure, execute, type OpenMode, openConnection, prepareStep, sqliteDb } from './sqlite-connection.ts'
+import { createMigrationSnapshots } from './sqlite-snapshot.ts'
 import { openWal } from './sqlite-wal.ts'
 
 export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
   const writer = openConnection(path, access)
   const reader = openConnection(path, access)
-  // If the path is a symbolic link, SQLite keeps the WAL beside the link's target.
-  const wal = openWal(writer.location() ?? path, writer)
+  // If the path is a symbolic link, SQLite keeps the WAL beside the link's target, and so are snapshots.
+  const file = writer.location() ?? path
+  const wal = openWal(file, writer)
   const writeDb = sqliteDb(writer)
   const [begin, commit] = [prepareStep(writer, 'begin immediate'), prepareStep(writer, 'commit')]
   const savepoint = prepareStep(writer, 'savepoint one_of_many')
@@ -82,6 +84,7 @@ export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
         throw error
       }
     },
+    snapshots: createMigrationSnapshots(file, writer),
     close: async () => {
       while (!queue.isIdle) await yieldToEventLoop()
       await wal.close()
