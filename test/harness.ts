@@ -196,7 +196,7 @@ export async function addUser(
 }
 
 export async function createToken(
-  service: TestService,
+  service: Pick<TestService, 'call'>,
   session: string,
   body: Partial<NewToken> = {},
   workspace = 'main',

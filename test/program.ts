@@ -42,7 +42,7 @@ export function startNode(args: readonly string[], settings: Settings = {}): Pro
 
 /** `npm …` in its own process group; `endGroup` kills everything it left behind. */
 export function startNpm(args: readonly string[], settings: Settings = {}): Program & { endGroup(): void } {
-  const program = startCommand('npm', args, settings, true)
+  const program = startCommand('npm', args, settings, { detached: true })
   const endGroup = () => {
     try {
       process.kill(-Number(program.child.pid), 'SIGKILL')
@@ -53,15 +53,18 @@ export function startNpm(args: readonly string[], settings: Settings = {}): Prog
   return { ...program, endGroup }
 }
 
+type CommandOptions = { readonly cwd?: string; readonly detached?: boolean }
+
+/** In the folder of the repository, unless the options name another. */
 export function startCommand(
   command: string,
   args: readonly string[],
   settings: Settings = {},
-  detached = false,
+  { cwd = root, detached = false }: CommandOptions = {},
 ): Program {
   const { PATH, HOME } = process.env
   const env = { PATH, HOME, NODE_COMPILE_CACHE: join(tmpdir(), 'coffer-test-compiled'), ...settings }
-  const child = spawn(command, args, { cwd: root, env, detached, stdio: ['pipe', 'pipe', 'pipe'] })
+  const child = spawn(command, args, { cwd, env, detached, stdio: ['pipe', 'pipe', 'pipe'] })
   children.add(child)
   const printed = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

@@ -53,7 +53,7 @@ export function hintOf(error: unknown): string | undefined {
   if (error.code !== 'ECONNREFUSED') return undefined
   // The message starts with the address.
   return /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])[:/ ]/.test(error.message)
-    ? 'npm start in the folder of Coffer'
+    ? 'start it with coffer-server, or with npm start in a checkout'
     : 'check the address and the port, and that the service runs there'
 }
 

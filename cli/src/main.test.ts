@@ -90,7 +90,7 @@ test('says that the service cannot be reached', async () => {
   const shell = openShell({ COFFER_TOKEN: 'coffer_live_x', COFFER_URL: 'http://127.0.0.1:1' })
   expect(await shell.coffer(['whoami'])).toMatchObject({
     code: 7,
-    err: 'coffer: http://127.0.0.1:1 cannot be reached (ECONNREFUSED).\ntry: npm start in the folder of Coffer\n',
+    err: 'coffer: http://127.0.0.1:1 cannot be reached (ECONNREFUSED).\ntry: start it with coffer-server, or with npm start in a checkout\n',
   })
 })
 

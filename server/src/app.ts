@@ -1,7 +1,6 @@
 /** Assembles the service on its store. The only place where the layers meet. */
 import type { Server } from 'node:http'
 import { Server as NetServer } from 'node:net'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from './config.ts'
 import { createStrangerRecords } from './domain/audit/anonymous-limit.ts'
@@ -31,6 +30,7 @@ import { createLocalLimiter, createSharedLimiter, type Limiter } from './http/li
 import { createMetrics, type Metrics } from './http/metrics.ts'
 import { openStaticFolder } from './http/response/static-file.ts'
 import { createServer } from './http/server.ts'
+import { installation } from './installation.ts'
 import { startJobs } from './jobs/runner.ts'
 import { type Log, traceOf } from './log.ts'
 import { createMail, type Mail } from './mail.ts'
@@ -58,9 +58,6 @@ export type App = {
   stop(farewellMs?: number): Promise<void>
 }
 
-/** The pages as `dashboard/build.ts` makes them. */
-const dashboardFolder = join(import.meta.dirname, '../../dashboard/dist')
-
 export async function createApp(
   given: Config,
   log: Log,
@@ -78,7 +75,7 @@ export async function createApp(
   let isStopping = false
   const health = createHealth(services)
   const budgets = replacements.budgets ?? createByteBudgets()
-  const dashboard = openStaticFolder(replacements.dashboardFolder ?? dashboardFolder)
+  const dashboard = openStaticFolder(replacements.dashboardFolder ?? installation.dashboardFolder)
   const parts = {
     services,
     tls,

@@ -2,6 +2,7 @@
 import { readConfig } from './config.ts'
 import { ConfigError } from './config-error.ts'
 import { Failure } from './failure.ts'
+import { installation } from './installation.ts'
 import { traceOf } from './log.ts'
 import { MasterKeyError } from './master-key/error.ts'
 import { StartError } from './open-store.ts'
@@ -21,8 +22,8 @@ function describe({ usage, about }: Pick<OperatorCommand, 'usage' | 'about'>): s
 
 const help = `Coffer, a self-hosted secrets manager.
 
-Usage: npm start                                  run the service
-       npm run coffer-server -- <command>
+Usage: ${installation.start.padEnd(42)} run the service
+       ${installation.command} <command>
 
 Commands:
 ${describe({ usage: 'serve', about: 'run the service (the default)' })}

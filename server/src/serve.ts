@@ -5,6 +5,7 @@ import { type App, createApp } from './app.ts'
 import type { Config } from './config.ts'
 import { ConfigError } from './config-error.ts'
 import { codeOf } from './error-code.ts'
+import { installation } from './installation.ts'
 import { createLog } from './log.ts'
 import { explainFileError, StartError } from './open-store.ts'
 import { plainHttpProblem } from './tls/plain-http.ts'
@@ -67,7 +68,7 @@ async function welcome(app: App, port: number): Promise<void> {
   if (isNew) {
     if (app.hasDashboard) lines.push('Create the first account in the browser:', `  ${url}/setup${fragment}`)
     lines.push(app.hasDashboard ? 'or in another terminal:' : 'Create the first account in another terminal:')
-    lines.push(`  npx coffer login ${url}`)
+    lines.push(`  ${installation.client} login ${url}`)
     // An operator who chose the code knows it, and others may read the log.
     if (setupCode.isChosen) lines.push('Setup code: the one in COFFER_SETUP_CODE')
     else if (isAsked) lines.push(`Setup code: ${setupCode.value}`)

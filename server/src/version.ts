@@ -1,10 +1,8 @@
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { installation } from './installation.ts'
 
 /** The version of the server, from its package.json. */
 export function readVersion(): string {
-  const { version }: { version: string } = JSON.parse(
-    readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'),
-  )
+  const { version }: { version: string } = JSON.parse(readFileSync(installation.manifest, 'utf8'))
   return version
 }

@@ -296,7 +296,7 @@ test('open says that the service has no dashboard, or that it cannot be reached'
   })
   expect(await shell.coffer(['open', '--url', 'http://127.0.0.1:1'])).toMatchObject({
     code: 7,
-    err: 'coffer: http://127.0.0.1:1 cannot be reached (ECONNREFUSED).\ntry: npm start in the folder of Coffer\n',
+    err: 'coffer: http://127.0.0.1:1 cannot be reached (ECONNREFUSED).\ntry: start it with coffer-server, or with npm start in a checkout\n',
   })
 })
 

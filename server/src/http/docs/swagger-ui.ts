@@ -2,13 +2,14 @@
  * The rendered API reference: the files of Swagger UI, read on request. The page loads nothing from other servers. An
  * override in package.json replaces the package that reports each installation of Swagger UI to its vendor.
  */
-import { fileURLToPath } from 'node:url'
 import { Failure } from '../../failure.ts'
+import { installation } from '../../installation.ts'
 import type { Exchange, Route } from '../exchange.ts'
 import { createFileLoader } from '../response/static-file.ts'
 import { plainRoute } from '../route.ts'
 
-const assets: Record<string, string> = {
+/** What the page loads of Swagger UI, with the media types. */
+export const swaggerUiFiles: Readonly<Record<string, string>> = {
   'swagger-ui.css': 'text/css; charset=utf-8',
   'index.css': 'text/css; charset=utf-8',
   'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
@@ -63,9 +64,9 @@ export function docsRoutes(): Route[] {
     plainRoute('/docs/static/:file', async (exchange) => {
       const { file } = exchange.params as { file: string }
       if (file === 'swagger-initializer.js') return send(exchange, 'text/javascript; charset=utf-8', initializer)
-      const type = Object.hasOwn(assets, file) ? assets[file] : undefined
+      const type = Object.hasOwn(swaggerUiFiles, file) ? swaggerUiFiles[file] : undefined
       if (type === undefined) throw new Failure('notFound')
-      return send(exchange, type, await load(fileURLToPath(import.meta.resolve(`swagger-ui-dist/${file}`))))
+      return send(exchange, type, await load(installation.findSwaggerUiFile(file)))
     }),
   ]
   return routes.map((route) => ({ ...route, isCompressible: true }))
