@@ -72,6 +72,7 @@ export const perEngine: readonly string[] = [
   'server/src/**/*race*.test.ts',
   'server/src/http/nodes*.test.ts',
   'server/src/operator/*rotation*.test.ts',
+  'server/src/operator/{backup,restore}*.test.ts',
   'server/src/http/matrix*.test.ts',
   'server/src/http/routes/email.test.ts',
   'server/src/http/routes/invite.test.ts',

@@ -7,14 +7,14 @@ import { masterWrapKey } from './crypto/keyring.ts'
 import { codeOf } from './error-code.ts'
 import { isFailure } from './failure.ts'
 import type { Log } from './log.ts'
-import { loadMasterKey } from './master-key/master-key.ts'
+import { loadMasterKey, type WrappedMaster } from './master-key/master-key.ts'
 import { createOutbound } from './outbound.ts'
 import { parameterProblem, postgresRefusal } from './store/engine/postgres-refusal.ts'
 import type { Engine } from './store/engine/sql.ts'
 import { openSqlite } from './store/engine/sqlite.ts'
 import { fileTrouble, inspectFile, type OpenMode } from './store/engine/sqlite-connection.ts'
 import { wrappedMaster } from './store/instance.ts'
-import { type Keys, openKeys } from './store/key/key.ts'
+import { type Keys, type MasterAccess, masterAccess, openKeys } from './store/key/key.ts'
 import { hasKeys, makeKeys } from './store/key/register.ts'
 import { migrate, requireCurrentSchema } from './store/migrate.ts'
 
@@ -30,7 +30,7 @@ export async function makeStore(config: Config, log: Log, now: () => number): Pr
     await refuseOnError(engine, () => engine.checkDurability())
     await refuseOnError(engine, () => migrate(engine, now(), log.info))
     if (config.masterKey.kind === 'file') makeFolder(dirname(config.masterKey.path))
-    const master = await findMaster(config, engine, !(await hasKeys(engine)), now)
+    const master = await findMaster(config, wrappedMaster(engine, now), !(await hasKeys(engine)))
     await refuseWrongKeys(() => makeKeys(engine, master, now))
     return { engine, keys: await unlockKeys(engine, master, now) }
   })
@@ -43,7 +43,7 @@ export async function findStore(config: Config, access: OpenMode): Promise<OpenS
     if ((await engine.migratedSteps()) === 0) throw noStore(config)
     await requireCurrentSchema(engine)
     if (!(await hasKeys(engine))) throw noStore(config)
-    const master = await findMaster(config, engine, false, Date.now)
+    const master = await findMaster(config, wrappedMaster(engine, Date.now), false)
     return { engine, keys: await unlockKeys(engine, master, Date.now) }
   })
 }
@@ -57,9 +57,15 @@ async function orClosed<Result>(engine: Engine, work: (engine: Engine) => Promis
   }
 }
 
-async function findMaster(config: Config, engine: Engine, mayCreate: boolean, now: () => number): Promise<KeyObject> {
+/** For backups, which hold the wrapped master key of their store. */
+export async function findMasterAccess(config: Config, wrapped: string | null): Promise<MasterAccess> {
+  const stored = { find: async () => wrapped ?? undefined, saveIfAbsent: async () => wrapped ?? '' }
+  return masterAccess(await findMaster(config, stored, false), Date.now)
+}
+
+async function findMaster(config: Config, wrapped: WrappedMaster, mayCreate: boolean): Promise<KeyObject> {
   const master = await loadMasterKey(config.masterKey, {
-    wrapped: wrappedMaster(engine, now),
+    wrapped,
     outbound: createOutbound({ allow: config.outboundAllow }),
     env: process.env,
     mayCreate,

@@ -18,6 +18,8 @@ export type RootKey = {
   readonly audit: KeyObject
   /** Seals page cursors. */
   readonly cursor: KeyObject
+  /** Derives the key of each backup. */
+  readonly backup: KeyObject
 }
 
 export type WrappedRootKey = { readonly id: string; readonly wrapped: Uint8Array; readonly checkValue: Uint8Array }
@@ -80,6 +82,7 @@ function deriveRootKey(id: string, bytes: Uint8Array): RootKey {
     rowMac: deriveKey(bytes, 'rowmac'),
     audit: deriveKey(bytes, 'audit'),
     cursor: deriveKey(bytes, 'cursor'),
+    backup: deriveKey(bytes, 'backup'),
   }
 }
 

@@ -23,6 +23,7 @@ import { secretPast } from './migrations/016-secret-past.ts'
 import { email } from './migrations/017-email.ts'
 import { secretSearch } from './migrations/018-secret-search.ts'
 import { access } from './migrations/019-access.ts'
+import { backup } from './migrations/020-backup.ts'
 
 const migrations = [
   foundation,
@@ -44,11 +45,18 @@ const migrations = [
   email,
   secretSearch,
   access,
+  backup,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>
   migration.statements.map((statement, index) => ({ name: `${migration.name}-${index + 1}`, statement })),
 )
+
+/**
+ * A step that no version knows, in the log of a store that is being restored: the service must not start on half of a
+ * store, not even in an older version.
+ */
+export const restoringStep = 1_000_000
 
 /** Returns the number of applied steps. `tell` learns of the upgrade of an existing store. */
 export async function migrate(
@@ -88,6 +96,12 @@ export async function requireCurrentSchema(engine: Engine): Promise<void> {
 
 function refuseNewerSchema({ snapshots }: Engine, applied: number): void {
   if (applied <= steps.length) return
+  if (applied === restoringStep) {
+    throw new Failure(
+      'internal',
+      'A restore into this store was interrupted: run the restore again, which starts it over, or use an empty store.',
+    )
+  }
   const snapshot = snapshots?.find(steps.length)
   const source = snapshot === undefined ? 'restore a backup of before the upgrade' : `put ${snapshot} in its place`
   throw new Failure(

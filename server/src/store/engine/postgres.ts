@@ -7,6 +7,7 @@ import pg from 'pg'
 import { Failure } from '../../failure.ts'
 import { createSlotPool, type SlotPool } from '../../slot/pool.ts'
 import { type CommitQueue, createCommitQueue, type EngineConnection } from './commit-queue.ts'
+import { postgresShapes, withPostgresTables } from './postgres-table-reader.ts'
 import { createRefusalBell } from './refusal.ts'
 import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
 
@@ -27,16 +28,19 @@ const types: pg.CustomTypesConfig = {
 }
 
 export function openPostgres(url: string, statementTimeoutMs = statementMs): Engine {
-  const pool = new pg.Pool({
+  const common = {
     connectionString: strict(url),
-    max: poolSize,
     connectionTimeoutMillis: connectTimeoutMs,
-    statement_timeout: statementTimeoutMs,
-    query_timeout: statementTimeoutMs + 1_000,
-    idle_in_transaction_session_timeout: idleTransactionTimeoutMs,
     application_name: 'coffer',
     keepAlive: true,
     types,
+  }
+  const pool = new pg.Pool({
+    ...common,
+    max: poolSize,
+    statement_timeout: statementTimeoutMs,
+    query_timeout: statementTimeoutMs + 1_000,
+    idle_in_transaction_session_timeout: idleTransactionTimeoutMs,
   })
   // The pool replaces a broken idle connection at the next query.
   pool.on('error', () => undefined)
@@ -70,6 +74,10 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
     checkFiles: () => checkFiles(pool),
     migratedSteps: () => migratedSteps(pool),
     migrateStep: (step, name, statement, nowMs) => migrateStep(pool, step, name, statement, nowMs),
+    shapes: postgresShapes((text, values = []) =>
+      wrapErrors(async () => (await pool.query({ text, values: [...values], rowMode: 'array' })).rows),
+    ),
+    readTables: (work) => withPostgresTables(common, wrapErrors, work),
     close: () => pool.end(),
   }
 }

@@ -4,6 +4,7 @@
  * only in the fragments below.
  */
 import type { Failure } from '../../failure.ts'
+import type { ShapeReader, TableReader } from './table-reader.ts'
 
 export type SqlValue = string | number | null | Uint8Array | List | Fragment
 export type List = { readonly list: readonly string[] }
@@ -95,6 +96,10 @@ export type Engine = Db & {
   migratedSteps(): Promise<number>
   /** Undefined if the operator takes the backup before an upgrade. */
   readonly snapshots?: MigrationSnapshots
+  /** Shapes of the tables as they are now. */
+  readonly shapes: ShapeReader
+  /** Reads one consistent state of the store, for as long as that takes and without delaying anybody else. */
+  readTables<Result>(work: (reader: TableReader) => Promise<Result>): Promise<Result>
   close(): Promise<void>
 }
 

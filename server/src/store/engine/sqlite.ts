@@ -9,6 +9,7 @@ import { createRefusalBell } from './refusal.ts'
 import type { Engine } from './sql.ts'
 import { asFailure, execute, type OpenMode, openConnection, prepareStep, sqliteDb } from './sqlite-connection.ts'
 import { createMigrationSnapshots } from './sqlite-snapshot.ts'
+import { sqliteShapes, withSqliteTables } from './sqlite-table-reader.ts'
 import { openWal } from './sqlite-wal.ts'
 
 export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
@@ -85,6 +86,8 @@ export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
       }
     },
     snapshots: createMigrationSnapshots(file, writer),
+    shapes: sqliteShapes(reader),
+    readTables: (work) => withSqliteTables(file, work),
     close: async () => {
       while (!queue.isIdle) await yieldToEventLoop()
       await wal.close()

@@ -7,7 +7,7 @@ import { setBounded } from '../../bounded-map.ts'
 import { asKey, associatedData, newKey, open, seal } from '../../crypto/envelope.ts'
 import { jwtLifetimeSeconds } from '../../crypto/jwt.ts'
 import { requireRegistered } from '../../crypto/key-register.ts'
-import { createKeyring, type Keyring, openRootKey, type RootKey } from '../../crypto/keyring.ts'
+import { createKeyring, type Keyring, openRootKey, type RootKey, type WrappedRootKey } from '../../crypto/keyring.ts'
 import { isRowGenuine, type MacField, type RowMac } from '../../crypto/row-mac.ts'
 import { openSigningKey, type Signer, type SigningPurpose } from '../../crypto/signing.ts'
 import { Failure } from '../../failure.ts'
@@ -46,6 +46,19 @@ export type Keys = {
   change<Result>(db: Db, work: () => Promise<Result>): Promise<Result>
   /** Finds a root by id; reloads if this node does not know it yet. */
   requireRoot(id: string): Promise<RootKey>
+  /** Opens the keys of backups of this store. */
+  readonly master: MasterAccess
+}
+
+/** What the master key opens, for code that must not hold the key itself. */
+export type MasterAccess = {
+  /** Throws `integrity` if another master key wrapped the root. */
+  openRoot(row: WrappedRootKey): RootKey
+  openKeys(engine: Engine): Promise<Keys>
+}
+
+export function masterAccess(master: KeyObject, now: () => number): MasterAccess {
+  return { openRoot: (row) => openRootKey(row, master), openKeys: (engine) => openKeys(engine, master, now) }
 }
 
 const minReloadGapMs = 1_000
@@ -138,6 +151,7 @@ export async function openKeys(engine: Engine, master: KeyObject, now: () => num
       if (!root) throw new Failure('integrity')
       return root
     },
+    master: masterAccess(master, now),
   }
 }
 

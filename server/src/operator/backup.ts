@@ -1,0 +1,117 @@
+/** `backup …`: writes a backup while the service runs, and proves that backups can be restored. */
+import { existsSync } from 'node:fs'
+import { rename, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname } from 'node:path'
+import { parseArgs } from 'node:util'
+import { type Config, readConfig } from '../config.ts'
+import { ConfigError } from '../config-error.ts'
+import { syncFolder } from '../domain/backup/file.ts'
+import type { BackupProgress, Manifest } from '../domain/backup/manifest.ts'
+import { type Verdict, verifyBackup } from '../domain/backup/verify.ts'
+import { writeBackup } from '../domain/backup/write.ts'
+import { findMasterAccess } from '../open-store.ts'
+import { createProgress } from './progress.ts'
+import { type Print, withOperator } from './with-operator.ts'
+
+type Env = Readonly<Record<string, string | undefined>>
+
+export async function backUp(env: Env, args: readonly string[], print: Print): Promise<number> {
+  const { file, noVerify, scratch } = readWish('backup', args)
+  const config = readConfig(env)
+  if (existsSync(file)) throw new ConfigError(`${file} exists already: choose another name, or move it away.`)
+  // A file with the name that was asked for has been verified.
+  const unverified = noVerify ? file : `${file}.unverified`
+  const manifest = await withProgress(print, (onProgress) => write(config, unverified, onProgress))
+  if (noVerify) {
+    print(`Wrote ${file}: ${await describe(file, manifest)}.\n`)
+    print('It is not verified, so do not rely on it: run "backup verify" on it.\n')
+    return 0
+  }
+  const verdict = await withProgress(print, (onProgress) => verify(config, unverified, scratch, onProgress))
+  if (!verdict.ok) {
+    printProblems(verdict, print)
+    print(`This is no backup. It stays as ${unverified} for inspection: run "doctor", then make another.\n`)
+    return 1
+  }
+  await rename(unverified, file)
+  await syncFolder(dirname(file))
+  print(`Wrote and verified ${file}: ${await describe(file, manifest)}.\n`)
+  return 0
+}
+
+async function write(config: Config, file: string, onProgress: (progress: BackupProgress) => void): Promise<Manifest> {
+  let manifest: Manifest | undefined
+  await withOperator(config, 'read', async (ctx) => {
+    manifest = await writeBackup(ctx, file, { onProgress })
+    return 0
+  })
+  if (!manifest) throw new Error('no manifest was written')
+  return manifest
+}
+
+export async function verifyFile(env: Env, args: readonly string[], print: Print): Promise<number> {
+  const { file, scratch } = readWish('backup verify', args)
+  const config = readConfig(env)
+  const verdict = await withProgress(print, (onProgress) => verify(config, file, scratch, onProgress))
+  if (verdict.ok && verdict.manifest) {
+    print(`  ok     ${file}: ${await describe(file, verdict.manifest)}\n`)
+    return 0
+  }
+  printProblems(verdict, print)
+  return 1
+}
+
+function verify(
+  config: Config,
+  file: string,
+  scratch: string | undefined,
+  onProgress: (progress: BackupProgress) => void,
+): Promise<Verdict> {
+  const scratchFolder =
+    scratch ?? (config.databaseUrl === undefined && existsSync(config.dataDir) ? config.dataDir : tmpdir())
+  const unlock = ({ wrappedMaster }: { readonly wrappedMaster: string | null }) =>
+    findMasterAccess(config, wrappedMaster)
+  return verifyBackup(file, unlock, { scratchFolder, onProgress })
+}
+
+async function withProgress<Result>(
+  print: Print,
+  work: (onProgress: (progress: BackupProgress) => void) => Promise<Result>,
+): Promise<Result> {
+  const progress = createProgress(print, process.stderr)
+  try {
+    return await work(progress.show)
+  } finally {
+    progress.clear()
+  }
+}
+
+function printProblems({ problems }: Verdict, print: Print): void {
+  for (const problem of problems) print(`  wrong  ${problem}\n`)
+}
+
+async function describe(file: string, { createdAt, version, tables, digest }: Manifest): Promise<string> {
+  const rows = tables.reduce((sum, table) => sum + table.rows, 0)
+  const { size } = await stat(file)
+  return `${rows} rows, ${size} bytes, of ${new Date(createdAt).toISOString()}, by Coffer ${version}, digest ${digest}`
+}
+
+function readWish(command: string, args: readonly string[]) {
+  const usage = `"${command}" takes one file, ${command === 'backup' ? '--no-verify ' : ''}and --scratch <folder>.`
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: {
+        scratch: { type: 'string' },
+        ...(command === 'backup' ? { 'no-verify': { type: 'boolean' } as const } : {}),
+      },
+    })
+    const [file, ...more] = positionals
+    if (file === undefined || more.length > 0) throw new ConfigError(usage)
+    return { file, scratch: values.scratch, noVerify: values['no-verify'] === true }
+  } catch {
+    throw new ConfigError(usage)
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * A folder for work that must not outlive its process. Its owner holds a lock that the system releases when the process
+ * dies, so that the next run can tell a folder in use from one that a killed run has left behind.
+ */
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+
+const lockFile = 'lock'
+/** A folder whose owner was killed before it could take the lock is empty and may wait. */
+const unlockedMs = 3_600_000
+
+type ScratchFolder = { readonly path: string; remove(): void }
+
+/** Removes what killed runs left in `parent`, then creates a folder there that only this user can read. */
+export function createScratchFolder(parent: string, prefix: string): ScratchFolder {
+  removeLeftovers(parent, prefix)
+  const path = join(parent, `${prefix}${randomBytes(6).toString('hex')}`)
+  mkdirSync(path, { mode: 0o700 })
+  const lock = new DatabaseSync(join(path, lockFile), { timeout: 0 })
+  lock.exec('begin exclusive')
+  return {
+    path,
+    remove: () => {
+      rmSync(path, { recursive: true, force: true })
+      lock.close()
+    },
+  }
+}
+
+function removeLeftovers(parent: string, prefix: string): void {
+  for (const name of readdirSync(parent)) {
+    const isOurs = name.startsWith(prefix) && /^[0-9a-f]{12}$/.test(name.slice(prefix.length))
+    if (isOurs && !isInUse(join(parent, name))) rmSync(join(parent, name), { recursive: true, force: true })
+  }
+}
+
+function isInUse(path: string): boolean {
+  const lockPath = join(path, lockFile)
+  if (!statSync(lockPath, { throwIfNoEntry: false })) {
+    const folder = statSync(path, { throwIfNoEntry: false })
+    return folder !== undefined && Date.now() - folder.mtimeMs < unlockedMs
+  }
+  const lock = new DatabaseSync(lockPath, { timeout: 0 })
+  try {
+    lock.exec('begin exclusive')
+    return false
+  } catch {
+    return true
+  } finally {
+    lock.close()
+  }
+}

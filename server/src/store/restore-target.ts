@@ -1,0 +1,83 @@
+/** The store that a backup is loaded into: empty before, and marked as unfinished until the restore is complete. */
+import { Failure } from '../failure.ts'
+import { type Db, type Engine, type Sql, sql } from './engine/sql.ts'
+import type { Cell } from './engine/table-reader.ts'
+import { restoringStep, steps } from './migrate.ts'
+import { tableNames } from './table-list.ts'
+
+/** Throws `conflict` if the store holds data. What an interrupted restore has left is no data. */
+async function requireEmpty(engine: Engine): Promise<void> {
+  const applied = await engine.migratedSteps()
+  if (applied === restoringStep) return
+  for (const name of tableNames(applied)) {
+    if (await engine.one(plain(`select 1 as found from ${name} limit 1`))) {
+      throw new Failure(
+        'conflict',
+        'The store is not empty: restore into an empty one. Name a new folder in COFFER_DATA_DIR or a new database in COFFER_DATABASE_URL, or move the old one away.',
+      )
+    }
+  }
+}
+
+/** Creates the schema as it was after `schemaStep` steps, marked as unfinished. */
+export async function beginRestore(engine: Engine, schemaStep: number, nowMs: number): Promise<void> {
+  await requireEmpty(engine)
+  if ((await engine.migratedSteps()) > 0) await removeTables(engine)
+  await applySteps(engine, 1, 1, nowMs)
+  await engine.transaction('restore', async ({ db }) => {
+    await db.run(sql`insert into schema_step (step, name, applied_at) values (${restoringStep}, 'restore', ${nowMs})`)
+  })
+  await applySteps(engine, 2, schemaStep, nowMs)
+}
+
+/** Brings a restored store of an older version up to date, while it is still marked. */
+export async function finishSchema(engine: Engine, schemaStep: number, nowMs: number): Promise<void> {
+  await applySteps(engine, schemaStep + 1, steps.length, nowMs)
+}
+
+/** Call in the last transaction of a restore. */
+export async function endRestore(db: Db): Promise<void> {
+  await db.run(sql`delete from schema_step where step = ${restoringStep}`)
+}
+
+async function applySteps(engine: Engine, from: number, to: number, nowMs: number): Promise<void> {
+  for (let step = from; step <= to; step++) {
+    const next = steps[step - 1]
+    if (next) await engine.migrateStep(step, next.name, next.statement, nowMs)
+  }
+}
+
+/** A migration may have been interrupted between two names of a table, so every name that ever was is removed. */
+async function removeTables(engine: Engine): Promise<void> {
+  const names = new Set(steps.flatMap((_, index) => tableNames(index + 1)))
+  const present = await engine.shapes(await existing(engine, [...names]))
+  await engine.transaction('restore', async ({ db }) => {
+    for (const { name } of present.toReversed()) await db.run(plain(`drop table ${name}`))
+    await db.run(plain('drop table schema_step'))
+  })
+}
+
+async function existing(engine: Engine, names: readonly string[]): Promise<string[]> {
+  const query =
+    engine.kind === 'sqlite'
+      ? plain(`select name from sqlite_schema where type = 'table'`)
+      : plain(`select relname as name from pg_class where pg_table_is_visible(oid) and relkind = 'r'`)
+  const found = new Set((await engine.all<{ name: string }>(query)).map(({ name }) => name))
+  return names.filter((name) => found.has(name))
+}
+
+/** For `runMany`: an insert of one row, with the same template for every row of the table. */
+export function insertInto(table: string, columns: readonly string[]): (row: readonly Cell[]) => Sql {
+  const parts = columns.map((_, index) =>
+    index === 0 ? `insert into ${table} (${columns.join(', ')}) values (` : ', ',
+  )
+  parts.push(')')
+  const strings = Object.assign(parts, { raw: parts })
+  return (row) => ({ strings, values: row })
+}
+
+/** For text without values, made of names that our migrations define. */
+function plain(text: string): Sql {
+  const parts = [text]
+  return { strings: Object.assign(parts, { raw: parts }), values: [] }
+}
