@@ -9,6 +9,8 @@ export type Database = { readonly settings: Settings; readonly dataDir: string }
 
 export type Trial = {
   readonly engine: EngineKind
+  /** A checkout of the version before, if the run has one. */
+  readonly previous: string | undefined
   /** The only source of randomness in a case: the same seed makes the same choices. */
   readonly dice: Dice
   /** Scales the count of a full run to the length of this one; at least 1. */

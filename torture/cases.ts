@@ -14,6 +14,7 @@ import { soak } from './soak.ts'
 import { stall } from './stall.ts'
 import { sync } from './sync.ts'
 import { term } from './term.ts'
+import { upgrade } from './upgrade.ts'
 
 export const cases: readonly Case[] = [
   raw,
@@ -26,6 +27,7 @@ export const cases: readonly Case[] = [
   stall,
   rotation,
   migration,
+  upgrade,
   flip,
   soak,
   kill,

@@ -33,6 +33,10 @@ type LoadOptions = {
   readonly refusals?: readonly number[]
   /** Broken connections are expected, because the service is down at times. */
   readonly mayBeCut?: boolean
+  /** Whether a node of these addresses may refuse at the moment; otherwise any may. */
+  readonly mayRefuse?: (url: string) => boolean
+  /** How long other nodes may serve an older number. */
+  readonly staleMs?: number
 }
 
 const keyOf = (writer: number) => `COUNT_${writer}`
@@ -63,19 +67,20 @@ function acknowledgedOf({ ledger, tried }: Registers): number[] {
 
 export function startLoad(url: () => string, registers: Registers, options: LoadOptions = {}): Load {
   const { environmentId, writer, reader, tried, ledger } = registers
-  const { readers = 3, pauseMs = 0, refusals = [], mayBeCut = false } = options
+  const { readers = 3, pauseMs = 0, refusals = [], mayBeCut = false, mayRefuse = () => true, staleMs = 0 } = options
   const known = acknowledgedOf(registers)
   const load = { acknowledged: 0, reads: 0, refused: 0, unexpected: [] as string[] }
   let isOver = false
 
   async function attempt(
     what: string,
-    work: () => Promise<{ status: number; text: string }>,
+    work: (url: string) => Promise<{ status: number; text: string }>,
   ): Promise<string | undefined> {
+    const node = url()
     try {
-      const { status, text } = await work()
+      const { status, text } = await work(node)
       if (status < 300) return text
-      if (refusals.includes(status)) load.refused++
+      if (refusals.includes(status) && mayRefuse(node)) load.refused++
       else load.unexpected.push(`${what}: ${status} ${text}`)
     } catch (error) {
       if (!isCutOff(error) || !mayBeCut) load.unexpected.push(`${what}: ${String(error)}`)
@@ -93,10 +98,11 @@ export function startLoad(url: () => string, registers: Registers, options: Load
       tried[at] = number
       const body = { environmentId, value }
       const path = `${root}/${keyOf(at)}/value`
-      const text = await attempt(`PUT ${keyOf(at)}`, () => ask(url(), 'PUT', path, { token: writer, body }))
+      const text = await attempt(`PUT ${keyOf(at)}`, (node) => ask(node, 'PUT', path, { token: writer, body }))
       if (text !== undefined) {
         await ledger.write({ worker: nameOf(at), acknowledged: value })
-        known[at] = number
+        if (staleMs === 0) known[at] = number
+        else setTimeout(() => Object.assign(known, { [at]: number }), staleMs).unref()
         load.acknowledged++
       }
       await pause(pauseMs)
@@ -109,7 +115,7 @@ export function startLoad(url: () => string, registers: Registers, options: Load
       const register = at % tried.length
       const acknowledged = known[register] ?? 0
       const path = `${root}/${keyOf(register)}?environmentId=${environmentId}`
-      const text = await attempt(`GET ${keyOf(register)}`, () => ask(url(), 'GET', path, { token: reader }))
+      const text = await attempt(`GET ${keyOf(register)}`, (node) => ask(node, 'GET', path, { token: reader }))
       if (text !== undefined) {
         load.reads++
         const seen = numberIn(text)

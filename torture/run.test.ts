@@ -22,6 +22,7 @@ const minimumCounts: Record<string, Counts> = {
   sync: { 'acknowledged writes': 5, syncs: 3 },
   clock: { jumps: 1, 'acknowledged writes': 1 },
   migration: { kills: 2 },
+  upgrade: { 'nodes replaced': 3, 'acknowledged writes': 60, reads: 20 },
   rotation: { 'rotations completed': 1, 'acknowledged writes': 1 },
   limiter: { clients: 4, requests: 300 },
   stall: { requests: 20, 'stalled readers': 60, 'slow writers': 60 },

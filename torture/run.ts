@@ -17,6 +17,7 @@ const help = `npm run torture -- [options]
   --only CASES  names from the list below, separated by commas
   --engine E    sqlite or postgres (default: both)
   --seed N      repeat the random choices of an earlier run; the timing of threads and disks still differs
+  --previous F  a folder with a checkout of the version before, whose nodes the case upgrade replaces
   --json FILE   write counts and findings
   --help
 
@@ -33,6 +34,7 @@ const { values: options } = parseArgs({
     only: { type: 'string' },
     engine: { type: 'string' },
     seed: { type: 'string' },
+    previous: { type: 'string' },
     json: { type: 'string' },
     help: { type: 'boolean' },
   },
@@ -69,7 +71,7 @@ try {
     const where = `${one.name} on ${engine}`
     showProgress(where)
     const progress = (text: string) => showProgress(`${where}: ${text}`)
-    const result = await runTrial({ one, engine, seed, amount, timeMs, progress })
+    const result = await runTrial({ one, engine, seed, amount, timeMs, previous: options.previous, progress })
     showProgress('')
     results.push(result)
     print(result)

@@ -19,6 +19,8 @@ export type Plan = {
   /** Fraction of a full run. */
   readonly amount: number
   readonly timeMs: number
+  /** A checkout of the version before. */
+  readonly previous: string | undefined
   progress(text: string): void
 }
 export type Result = {
@@ -63,7 +65,7 @@ export async function runTrial(plan: Plan): Promise<Result> {
 }
 
 function createTrial(
-  { one, engine, seed, amount, timeMs, progress }: Plan,
+  { one, engine, seed, amount, timeMs, previous, progress }: Plan,
   findings: string[],
   cleanups: (() => unknown)[],
 ): Trial {
@@ -75,6 +77,7 @@ function createTrial(
   }
   return {
     engine,
+    previous,
     // Each case has its own random sequence, so that it can be repeated alone.
     dice: createDice(createHash('sha256').update(`${seed} ${one.name} ${engine}`).digest().readInt32BE()),
     scale: (full) => Math.max(1, Math.ceil(full * amount)),
