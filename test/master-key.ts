@@ -13,7 +13,7 @@ const outbound = createOutbound({ allow: parseAllowList('') })
 export function memoryWrapped(stored?: string) {
   return {
     stored: () => stored,
-    find: async () => stored,
+    list: async () => (stored === undefined ? [] : [stored]),
     saveIfAbsent: async (wrapped: string) => {
       stored ??= wrapped
       return stored

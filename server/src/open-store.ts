@@ -7,13 +7,16 @@ import { masterWrapKey } from './crypto/keyring.ts'
 import { codeOf } from './error-code.ts'
 import { isFailure } from './failure.ts'
 import type { Log } from './log.ts'
+import { custodyName, isSameCustody } from './master-key/custody.ts'
 import { loadMasterKey, type WrappedMaster } from './master-key/master-key.ts'
+import { masterKeySettings } from './master-key/read-source.ts'
 import { createOutbound } from './outbound.ts'
 import { parameterProblem, postgresRefusal } from './store/engine/postgres-refusal.ts'
 import type { Engine } from './store/engine/sql.ts'
 import { openSqlite } from './store/engine/sqlite.ts'
 import { fileTrouble, inspectFile, type OpenMode } from './store/engine/sqlite-connection.ts'
 import { wrappedMaster } from './store/instance.ts'
+import { findCustody } from './store/key/custody.ts'
 import { type Keys, type MasterAccess, masterAccess, openKeys } from './store/key/key.ts'
 import { hasKeys, makeKeys } from './store/key/register.ts'
 import { migrate, requireCurrentSchema } from './store/migrate.ts'
@@ -30,6 +33,7 @@ export async function makeStore(config: Config, log: Log, now: () => number): Pr
     await refuseOnError(engine, () => engine.checkDurability())
     await refuseOnError(engine, () => migrate(engine, now(), log.info))
     if (config.masterKey.kind === 'file') makeFolder(dirname(config.masterKey.path))
+    await refuseFormerCustody(config, engine)
     const master = await findMaster(config, wrappedMaster(engine, now), !(await hasKeys(engine)))
     await refuseWrongKeys(() => makeKeys(engine, master, now))
     return { engine, keys: await unlockKeys(engine, master, now) }
@@ -43,6 +47,7 @@ export async function findStore(config: Config, access: OpenMode): Promise<OpenS
     if ((await engine.migratedSteps()) === 0) throw noStore(config)
     await requireCurrentSchema(engine)
     if (!(await hasKeys(engine))) throw noStore(config)
+    await refuseFormerCustody(config, engine)
     const master = await findMaster(config, wrappedMaster(engine, Date.now), false)
     return { engine, keys: await unlockKeys(engine, master, Date.now) }
   })
@@ -59,7 +64,7 @@ async function orClosed<Result>(engine: Engine, work: (engine: Engine) => Promis
 
 /** For backups, which hold the wrapped master key of their store. */
 export async function findMasterAccess(config: Config, wrapped: string | null): Promise<MasterAccess> {
-  const stored = { find: async () => wrapped ?? undefined, saveIfAbsent: async () => wrapped ?? '' }
+  const stored = { list: async () => (wrapped === null ? [] : [wrapped]), saveIfAbsent: async () => wrapped ?? '' }
   return masterAccess(await findMaster(config, stored, false), Date.now)
 }
 
@@ -71,6 +76,16 @@ async function findMaster(config: Config, wrapped: WrappedMaster, mayCreate: boo
     mayCreate,
   })
   return masterWrapKey(master)
+}
+
+/** After a finished move, the former source can only fail, with a reason that would mislead. */
+async function refuseFormerCustody({ masterKey }: Config, engine: Engine): Promise<void> {
+  const { current, former } = await findCustody(engine)
+  if (!current || former.length > 0 || isSameCustody(current.kind, masterKey.kind)) return
+  const day = new Date(current.movedAt).toISOString().slice(0, 10)
+  throw new StartError(
+    `The master key of this store was moved to ${custodyName(current.kind)} on ${day}: set ${masterKeySettings[current.kind]}, and no other source.`,
+  )
 }
 
 function unlockKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {

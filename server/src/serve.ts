@@ -13,12 +13,17 @@ import { plainHttpProblem } from './tls/plain-http.ts'
 const stopWithinMs = 10_000
 const farewellMs = 1_500
 
+const formerKey =
+  'the master key has moved, and the settings of this node name its former source: change them before "keys move --finish"'
+
 export async function serve(config: Config): Promise<number> {
   const problem = plainHttpProblem(config)
   if (problem !== undefined) throw new ConfigError(problem)
   const log = createLog(config.logLevel)
   const app = await explainFileError(config, () => createApp(config, log))
   const stopMetrics = await explainFileError(config, () => open(app, config))
+
+  if (app.services.keys.isHandedOver) log.warn(formerKey)
 
   // Written now instead of at exit, so that the next start is fast even if this process is killed.
   flushCompileCache()

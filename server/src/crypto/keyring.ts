@@ -3,8 +3,8 @@
  * purpose. The active root serves all new data; older roots stay until nothing needs them.
  */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
-import { Failure } from '../failure.ts'
-import { associatedData, deriveKey, keyVersionOf, lengthPrefixed, newKey, open, seal } from './envelope.ts'
+import { Failure, isFailure } from '../failure.ts'
+import { asKey, associatedData, deriveKey, keyVersionOf, lengthPrefixed, newKey, open, seal } from './envelope.ts'
 
 export type RootKey = {
   readonly id: string
@@ -61,12 +61,41 @@ function wrapRootKey(id: string, bytes: Uint8Array, master: KeyObject): Buffer {
 
 /** Throws `integrity` if another master key wrapped the root. */
 export function openRootKey(row: WrappedRootKey, master: KeyObject): RootKey {
+  return deriveRootKey(row.id, openRootBytes(row, master))
+}
+
+function openRootBytes(row: WrappedRootKey, master: KeyObject): Buffer {
   const bytes = open(master, associatedData('root-key', row.id), row.wrapped)
   const expected = checkValue(row.id, bytes)
   if (row.checkValue.length !== expected.length || !timingSafeEqual(expected, row.checkValue)) {
     throw new Failure('integrity')
   }
-  return deriveRootKey(row.id, bytes)
+  return bytes
+}
+
+/** False if another master key wrapped the root, or if it was damaged. */
+export function isWrappedBy(row: WrappedRootKey, master: KeyObject): boolean {
+  try {
+    openRootBytes(row, master)
+    return true
+  } catch (error) {
+    if (isFailure(error, 'integrity')) return false
+    throw error
+  }
+}
+
+/** Wraps a root with another master key. */
+export function rewrapRootKey(row: WrappedRootKey, from: KeyObject, to: KeyObject): Buffer {
+  return wrapRootKey(row.id, openRootBytes(row, from), to)
+}
+
+/** The next master key for the holders of this one. */
+export function sealHandover(master: KeyObject, id: string, next: KeyObject): Buffer {
+  return seal(master, 1, associatedData('master-handover', id), next.export())
+}
+
+export function openHandover(master: KeyObject, id: string, sealed: Uint8Array): KeyObject {
+  return asKey(open(master, associatedData('master-handover', id), sealed))
 }
 
 export function createKeyring(active: RootKey, others: readonly RootKey[]): Keyring {

@@ -3,7 +3,7 @@
  * could not open them. Error messages hold no key material and no output of other programs.
  */
 import { spawn } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { constants, link, open, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { codeOf } from '../error-code.ts'
@@ -11,7 +11,7 @@ import type { Outbound } from '../outbound.ts'
 import { type AzureKeyVault, azureKeyVaultWrapping } from './azure-key-vault.ts'
 import { MasterKeyError } from './error.ts'
 import { type GoogleKms, googleKmsWrapping } from './google-kms.ts'
-import type { Wrapping } from './key-service.ts'
+import type { Wrapping, WrappingOptions } from './key-service.ts'
 import { type AwsKms, awsKmsWrapping, type Transit, transitWrapping } from './wrapping.ts'
 
 export type MasterKeySource =
@@ -24,11 +24,11 @@ export type MasterKeySource =
   | Transit
 
 /**
- * Wrapped key in the database, so that nodes need no local state. `saveIfAbsent` returns the stored key, which may be
- * another node's.
+ * Wrapped key in the database, so that nodes need no local state. `list` begins with the one in use; others are former
+ * ones that still lead to it. `saveIfAbsent` returns the stored key, which may be another node's.
  */
 export type WrappedMaster = {
-  find(): Promise<string | undefined>
+  list(): Promise<readonly string[]>
   saveIfAbsent(wrapped: string): Promise<string>
 }
 
@@ -49,14 +49,27 @@ export async function loadMasterKey(source: MasterKeySource, options: MasterKeyO
       return loadFromFile(source.path, options.mayCreate)
     case 'command':
       return loadFromCommand(source.command, options)
+    default:
+      return loadWrapped(wrappingOf(source, options), options)
+  }
+}
+
+type WrappingSource = AwsKms | GoogleKms | AzureKeyVault | Transit
+
+function wrappingOf(source: WrappingSource, options: WrappingOptions): Wrapping
+function wrappingOf(source: MasterKeySource, options: WrappingOptions): Wrapping | undefined
+function wrappingOf(source: MasterKeySource, options: WrappingOptions): Wrapping | undefined {
+  switch (source.kind) {
     case 'aws-kms':
-      return loadWrapped(awsKmsWrapping(source, options), options)
+      return awsKmsWrapping(source, options)
     case 'google-kms':
-      return loadWrapped(googleKmsWrapping(source, options), options)
+      return googleKmsWrapping(source, options)
     case 'azure-key-vault':
-      return loadWrapped(azureKeyVaultWrapping(source, options), options)
+      return azureKeyVaultWrapping(source, options)
     case 'transit':
-      return loadWrapped(transitWrapping(source, options), options)
+      return transitWrapping(source, options)
+    default:
+      return undefined
   }
 }
 
@@ -206,21 +219,47 @@ function stopGroup(pid: number | undefined): void {
 
 async function loadWrapped(wrapping: Wrapping, { wrapped, mayCreate }: MasterKeyOptions): Promise<Uint8Array> {
   const prefix = `${wrapping.kind}:`
-  let stored = await wrapped.find()
-  if (stored === undefined) {
+  let stored = await wrapped.list()
+  if (stored.length === 0) {
     if (!mayCreate) {
       throw new MasterKeyError(
         `No master key wrapped by ${wrapping.name} is stored; use the source that it was first started with, since ${missingKey}.`,
       )
     }
-    stored = await wrapped.saveIfAbsent(prefix + (await wrapping.wrap(randomBytes(keyBytes))))
+    stored = [await wrapped.saveIfAbsent(prefix + (await wrapping.wrap(randomBytes(keyBytes))))]
   }
-  if (!stored.startsWith(prefix)) {
-    throw new MasterKeyError(
-      `The stored master key was not wrapped by ${wrapping.name}; use the source that it was first started with.`,
-    )
+  let refusal: MasterKeyError | undefined
+  for (const each of stored.filter((text) => text.startsWith(prefix))) {
+    try {
+      return requireKey(await wrapping.unwrap(each.slice(prefix.length)), wrapping.name, mayCreate)
+    } catch (error) {
+      if (!(error instanceof MasterKeyError)) throw error
+      refusal ??= error
+    }
   }
-  return requireKey(await wrapping.unwrap(stored.slice(prefix.length)), wrapping.name, mayCreate)
+  const notOurs = `The stored master key was not wrapped by ${wrapping.name}; use the source that it was first started with.`
+  throw refusal ?? new MasterKeyError(notOurs)
+}
+
+/** A new key for a store that has one, from its new source, which has proved that it gives the key back. */
+export async function makeMasterKey(
+  source: MasterKeySource,
+  options: Omit<MasterKeyOptions, 'wrapped' | 'mayCreate'>,
+): Promise<{ key: Uint8Array; wrapped: string | undefined }> {
+  const nothingStored = { list: async () => [], saveIfAbsent: async (text: string) => text }
+  const wrapping = wrappingOf(source, options)
+  if (!wrapping) {
+    return {
+      key: await loadMasterKey(source, { ...options, wrapped: nothingStored, mayCreate: true }),
+      wrapped: undefined,
+    }
+  }
+  const key = Uint8Array.from(randomBytes(keyBytes))
+  const wrapped = await wrapping.wrap(key)
+  if (!timingSafeEqual(key, requireKey(await wrapping.unwrap(wrapped), wrapping.name, true))) {
+    throw new MasterKeyError(`${wrapping.name} gives back another key than it was given; nothing was changed.`)
+  }
+  return { key, wrapped: `${wrapping.kind}:${wrapped}` }
 }
 
 function fileError(path: string, what: string, code: string): MasterKeyError {

@@ -11,7 +11,7 @@ type Text = (name: string) => string | undefined
 type Reader = (value: string, text: Text) => MasterKeySource
 
 /** The setting of each kind of source. */
-const masterKeySettings = {
+export const masterKeySettings = {
   value: 'COFFER_MASTER_KEY',
   file: 'COFFER_MASTER_KEY_FILE',
   command: 'COFFER_MASTER_KEY_COMMAND',
@@ -41,12 +41,12 @@ export function readMasterKeySource(text: Text, dataDir: string): MasterKeySourc
   return readSource(kind, text(masterKeySettings[kind]) ?? join(dataDir, 'master.key'), text)
 }
 
-type SourceKind = MasterKeySource['kind']
+export type SourceKind = MasterKeySource['kind']
 
 /** Reads one source, whichever the settings choose. Credentials come from the vendors' own variables. */
-const readSource = (kind: SourceKind, value: string, text: Text): MasterKeySource => readers[kind](value, text)
+export const readSource = (kind: SourceKind, value: string, text: Text): MasterKeySource => readers[kind](value, text)
 
-const isSourceKind = (text: string): text is SourceKind => Object.hasOwn(masterKeySettings, text)
+export const isSourceKind = (text: string): text is SourceKind => Object.hasOwn(masterKeySettings, text)
 const kinds = Object.keys(masterKeySettings).filter(isSourceKind)
 
 function readKms(keyId: string, text: Text): MasterKeySource {

@@ -53,6 +53,14 @@ export const commandTable: readonly OperatorCommand[] = [
       (await import('./keys.ts')).rotateEnvironment(readConfig(env), { workspace, project, environment }, print),
   },
   {
+    words: 'keys move',
+    args: [1, 3],
+    usage: 'keys move --to <kind> <place>',
+    about: `put the store under a new master key from another source: file, command, aws-kms,
+google-kms, azure-key-vault or transit; then --finish; safe to stop and run again`,
+    run: async ({ env, args, print }) => (await import('./keys-move.ts')).moveKeys(env, args, print),
+  },
+  {
     words: 'account reset-mfa',
     args: [1, 1],
     usage: 'account reset-mfa <email>',

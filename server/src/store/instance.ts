@@ -4,13 +4,15 @@ import type { WrappedMaster } from '../master-key/master-key.ts'
 import { type Engine, sql } from './engine/sql.ts'
 
 export function wrappedMaster(engine: Engine, now: () => number): WrappedMaster {
-  const find = async () => {
-    const row = await engine.one<{ wrapped: string | null }>(sql`
-      select wrapped_master as wrapped from instance where id = 1`)
-    return row?.wrapped ?? undefined
-  }
   return {
-    find,
+    list: async () => {
+      const rows = await engine.all<{ wrapped: string }>(sql`
+        select wrapped from (
+          select wrapped_master as wrapped, 0 as age, created_at from instance where id = 1
+          union all select wrapped, 1, created_at from master_handover) as kept
+        where wrapped is not null order by age, created_at desc`)
+      return rows.map(({ wrapped }) => wrapped)
+    },
     saveIfAbsent: (wrapped) =>
       engine.transaction('instance', async ({ db }) => {
         await db.run(sql`insert into instance (id, created_at) values (1, ${now()}) on conflict (id) do nothing`)

@@ -24,6 +24,7 @@ import { email } from './migrations/017-email.ts'
 import { secretSearch } from './migrations/018-secret-search.ts'
 import { access } from './migrations/019-access.ts'
 import { backup } from './migrations/020-backup.ts'
+import { custody } from './migrations/021-custody.ts'
 
 const migrations = [
   foundation,
@@ -46,6 +47,7 @@ const migrations = [
   secretSearch,
   access,
   backup,
+  custody,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

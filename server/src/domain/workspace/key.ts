@@ -3,7 +3,6 @@
  * interrupted rotation continues when it is run again.
  */
 import { Failure } from '../../failure.ts'
-import { readKeyRows } from '../../store/key/register.ts'
 import {
   countRootUses,
   insertNextEnvironmentKey,
@@ -16,6 +15,7 @@ import {
   removeUnusedRoots,
   removeUnusedWorkspaceKeys,
 } from '../../store/key/rotation.ts'
+import { readKeyRows } from '../../store/key/rows.ts'
 import type { ResealCursor } from '../../store/secret/value.ts'
 import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'

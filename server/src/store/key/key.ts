@@ -12,9 +12,13 @@ import { isRowGenuine, type MacField, type RowMac } from '../../crypto/row-mac.t
 import { openSigningKey, type Signer, type SigningPurpose } from '../../crypto/signing.ts'
 import { Failure } from '../../failure.ts'
 import { type Db, type Engine, sql } from '../engine/sql.ts'
-import { changeKeys, createKeys, readKeyRows } from './register.ts'
+import { followHandover, handOver, type NewMaster } from './custody.ts'
+import { changeKeys, createKeys } from './register.ts'
+import { readKeyRows } from './rows.ts'
 
 type Loaded = {
+  /** The key that wraps the roots. */
+  readonly master: KeyObject
   readonly keyring: Keyring
   readonly active: Record<SigningPurpose, Signer>
   readonly signers: ReadonlyMap<string, KnownSigner>
@@ -48,6 +52,12 @@ export type Keys = {
   requireRoot(id: string): Promise<RootKey>
   /** Opens the keys of backups of this store. */
   readonly master: MasterAccess
+  /** Puts the store under another master key, inside a transaction. */
+  handOver(db: Db, next: NewMaster, nowMs: number): Promise<void>
+  /** True if this process began with a former master key, and follows a handover. */
+  readonly isHandedOver: boolean
+  /** True if the key is the master key in use. */
+  isMaster(key: KeyObject): boolean
 }
 
 /** What the master key opens, for code that must not hold the key itself. */
@@ -78,7 +88,7 @@ export async function openKeys(engine: Engine, master: KeyObject, now: () => num
   const absent = new Map<string, number>()
 
   async function reload(): Promise<void> {
-    loaded = await readKeys(engine, master)
+    loaded = await readKeys(engine, loaded.master)
   }
 
   function reloadTogether(): Promise<void> {
@@ -141,8 +151,13 @@ export async function openKeys(engine: Engine, master: KeyObject, now: () => num
       const seen = loaded.keyring
       return (await look()) ?? ((await isTurned(seen, name)) ? look() : undefined)
     },
-    turn: (db, nowMs) => changeKeys(db, master, () => createKeys(db, master, nowMs)),
-    change: (db, work) => changeKeys(db, master, work),
+    turn: (db, nowMs) => changeKeys(db, loaded.master, (current) => createKeys(db, current, nowMs)),
+    change: (db, work) => changeKeys(db, loaded.master, work),
+    handOver: (db, next, nowMs) => handOver(db, loaded.master, next, nowMs),
+    get isHandedOver() {
+      return !loaded.master.equals(master)
+    },
+    isMaster: (key) => loaded.master.equals(key),
     isGenuine: async (table, fields, row) =>
       (await knows(row.macRootId)) && isRowGenuine(loaded.keyring, table, fields, row),
     requireRoot: async (id) => {
@@ -151,12 +166,15 @@ export async function openKeys(engine: Engine, master: KeyObject, now: () => num
       if (!root) throw new Failure('integrity')
       return root
     },
-    master: masterAccess(master, now),
+    get master() {
+      return masterAccess(loaded.master, now)
+    },
   }
 }
 
-async function readKeys(db: Db, master: KeyObject): Promise<Loaded> {
+async function readKeys(db: Db, given: KeyObject): Promise<Loaded> {
   const rows = await readKeyRows(db)
+  const master = await followHandover(db, given, rows.roots)
   const roots = rows.roots.map((row) => ({ row, root: openRootKey(row, master) }))
   requireRegistered(master, rows, rows.register)
   const active = roots.find(({ row }) => row.isActive === 1)
@@ -175,7 +193,7 @@ async function readKeys(db: Db, master: KeyObject): Promise<Loaded> {
     if (row.retiredAt === null) current[row.purpose] = signer
   }
   if (!current.jwt || !current.audit) throw new Failure('keysChanged')
-  return { keyring, signers, active: { jwt: current.jwt, audit: current.audit } }
+  return { master, keyring, signers, active: { jwt: current.jwt, audit: current.audit } }
 }
 
 export type WorkspaceKeyRow = { version: number; rootId: string; wrapped: Uint8Array }

@@ -11,7 +11,7 @@ import {
   type WorkspaceKeyRow,
   workspaceKeyPlace,
 } from './key.ts'
-import { readKeyRows } from './register.ts'
+import { readKeyRows } from './rows.ts'
 
 /** Re-wraps a batch of keys from older roots with the active root; returns the number of rows. */
 export async function moveWorkspaceKeys(db: Db, keys: Keys, limit: number): Promise<number> {
