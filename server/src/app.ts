@@ -28,6 +28,7 @@ import type { Route } from './http/exchange.ts'
 import { type ByteBudgets, createByteBudgets } from './http/limits/byte-budget.ts'
 import { createLocalLimiter, createSharedLimiter, type Limiter } from './http/limits/rate-limit.ts'
 import { createMetrics, type Metrics } from './http/metrics.ts'
+import { createForwardedWatch } from './http/request/forwarded-watch.ts'
 import { openStaticFolder } from './http/response/static-file.ts'
 import { createServer } from './http/server.ts'
 import { installation } from './installation.ts'
@@ -71,7 +72,8 @@ export async function createApp(
   const follower = createChangeFollower(services)
   await follower.start()
   const limiters = await createLimiters(config, log)
-  const metrics = await createMetrics(config, () => syncFigures(services))
+  const forwarded = createForwardedWatch(log)
+  const metrics = await createMetrics(config, () => syncFigures(services), forwarded)
   let isStopping = false
   const health = createHealth(services)
   const budgets = replacements.budgets ?? createByteBudgets()
@@ -79,6 +81,7 @@ export async function createApp(
   const parts = {
     services,
     tls,
+    forwarded,
     follower,
     ...limiters,
     budgets,
@@ -216,7 +219,8 @@ async function assemble(
   return { config, engine, store, keys, ...memories, ...outside, ...own, now, log }
 }
 
-function openMail({ smtpUrl, mailFrom, publicUrl }: Config, log: Log): Mail | undefined {
+/** Undefined if no mail server is configured. */
+export function openMail({ smtpUrl, mailFrom, publicUrl }: Config, log: Log): Mail | undefined {
   if (smtpUrl === undefined) return undefined
   const { hostname } = new URL(publicUrl)
   return createMail({ smtpUrl, from: mailFrom ?? `coffer@${hostname}`, clientName: hostname, log })

@@ -17,6 +17,8 @@ export type MailMessage = {
 export type Mail = {
   /** Returns at once. `settled` is called exactly once, with the outcome. */
   post(letter: MailMessage, settled: (outcome: 'sent' | 'failed') => Promise<void>): void
+  /** Connects and logs in, and sends nothing. Rejects with an error that has a code. */
+  check(withinMs: number): Promise<void>
   /** Lets mails in progress finish for a moment, then cancels the rest. */
   close(): Promise<void>
 }
@@ -34,6 +36,9 @@ const defaultGiveUpAfterMs = 30_000
 const closeWithinMs = 3_000
 const maxAtOnce = 5
 const maxWaiting = 1_000
+
+type Done = (error?: Error | null) => void
+type Connection = InstanceType<typeof import('nodemailer/lib/smtp-connection')['default']>
 
 class MailError extends Error {
   override readonly name = 'MailError'
@@ -70,9 +75,8 @@ export function createMail(settings: MailSettings): Mail {
 
   async function transfer(letter: MailMessage, withinMs: number): Promise<void> {
     if (!plainAddress.test(letter.to)) throw new MailError('EENVELOPE', 'not a plain address')
-    // Loaded on demand: many installations send no mail. Both modules are documented at nodemailer.com/extras.
+    // Loaded on demand, like the connection.
     const { default: MailComposer } = await import('nodemailer/lib/mail-composer')
-    const { default: SmtpConnection } = await import('nodemailer/lib/smtp-connection')
     const { subject, text, html } = letter
     const to = { name: '', address: letter.to }
     const composer = new MailComposer({
@@ -85,15 +89,22 @@ export function createMail(settings: MailSettings): Mail {
       disableUrlAccess: true,
     })
     const message = await composer.compile().build()
+    await connect(withinMs, (connection, done) => connection.send({ from, to: [letter.to] }, message, done))
+  }
+
+  /** Calls `then` on a connection that is logged in, and closes it when `done` is called or the time is over. */
+  async function connect(withinMs: number, then: (connection: Connection, done: Done) => void): Promise<void> {
+    // Loaded on demand: many installations send no mail. It is documented at nodemailer.com/extras.
+    const { default: SmtpConnection } = await import('nodemailer/lib/smtp-connection')
     const connection = new SmtpConnection({ ...server.options, socketTimeout: withinMs })
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const timer = setTimeout(() => reject(new MailError('ETIMEDOUT', 'not sent in time')), withinMs)
     cuts.add(reject)
     connection.on('error', reject)
     connection.once('end', () => reject(new MailError('ECONNRESET', 'the connection ended')))
-    const then = (next: () => void) => (error?: Error | null) => (error ? reject(error) : next())
-    const deliver = () => connection.send({ from, to: [letter.to] }, message, then(resolve))
-    connection.connect(then(() => (server.auth ? connection.login(server.auth, then(deliver)) : deliver())))
+    const orReject = (next: () => void) => (error?: Error | null) => (error ? reject(error) : next())
+    const go = () => then(connection, orReject(resolve))
+    connection.connect(orReject(() => (server.auth ? connection.login(server.auth, orReject(go)) : go())))
     try {
       await promise
     } finally {
@@ -118,6 +129,7 @@ export function createMail(settings: MailSettings): Mail {
         .finally(() => pending.delete(work))
       pending.add(work)
     },
+    check: (withinMs) => connect(withinMs, (_connection, done) => done()),
     async close() {
       isClosed = true
       const timer = setTimeout(() => {

@@ -21,12 +21,14 @@ type SyncFigures = SyncStats & { readonly lagSeconds: number | undefined }
 export async function createMetrics(
   { metricsToken, metricsPort }: Config,
   syncs: () => Promise<SyncFigures>,
+  forwarded: { readonly count: number },
 ): Promise<Metrics> {
   const isShown = metricsToken !== undefined || metricsPort !== undefined
   const shown = isShown ? await watchProcess() : undefined
   return {
     observe: shown?.observe ?? (() => undefined),
-    render: async () => `${(await shown?.registry.metrics()) ?? ''}\n${renderSyncs(await syncs())}`,
+    render: async () =>
+      `${(await shown?.registry.metrics()) ?? ''}\n${renderSyncs(await syncs())}${renderForwarded(forwarded.count)}`,
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
   }
 }
@@ -80,6 +82,13 @@ function renderSyncs({ runs, calls, throttled, lagSeconds }: SyncFigures): strin
   }
   return `${lines.join('\n')}\n`
 }
+
+const renderForwarded = (count: number) =>
+  [
+    '# HELP coffer_untrusted_forwarded_total Requests with X-Forwarded-For from an address that is not trusted.',
+    '# TYPE coffer_untrusted_forwarded_total counter',
+    `coffer_untrusted_forwarded_total ${count}\n`,
+  ].join('\n')
 
 /** Wrong tokens per minute and network. Beyond this limit even the right token is refused, or guessing could go on. */
 const maxGuesses = 20

@@ -12,7 +12,7 @@ import {
 import { createIdentity, loopbackAllowed, startIssuer, type TestIssuer, tryFederation } from '../../../test/issuer.ts'
 import { pushDue, readSync, setUpSync, startSetup, startSyncWorld, submitStep } from '../../../test/sync.ts'
 import { fakeVault } from '../../../test/vendor/fake/vault-kv.ts'
-import { runDoctor } from '../operator/doctor.ts'
+import { runDoctor } from '../operator/doctor/doctor.ts'
 import { vaultKv } from '../providers/vault-kv.ts'
 
 const advice =

@@ -121,11 +121,11 @@ export function createServer(parts: HttpParts): { server: Server; acceptGate: Ac
   return { server, acceptGate, routes: [...routes, fallback] }
 }
 
-function collectRoutes({ services, metrics, health }: HttpParts): Route[] {
+function collectRoutes({ services, metrics, health, forwarded }: HttpParts): Route[] {
   const routes: Route[] = []
   const serve = serveInto(routes)
   for (const area of areas) area(serve)
-  const beside = [openapiRoute(routes), ...docsRoutes(), ...healthRoutes(health), logoRoute]
+  const beside = [openapiRoute(routes), ...docsRoutes(), ...healthRoutes(health, forwarded), logoRoute]
   return [...routes, ...beside, metricsRoute(metrics, services.config)]
 }
 

@@ -21,7 +21,7 @@ import { masterWrapKey } from '../crypto/keyring.ts'
 import { asOperator } from '../domain/context.ts'
 import { rotateRoot } from '../domain/workspace/key.ts'
 import { createLog } from '../log.ts'
-import { runDoctor } from './doctor.ts'
+import { runDoctor } from './doctor/doctor.ts'
 
 const sentence =
   'The keys in this database were changed outside of Coffer: restore root_key, signing_key and instance from a backup.'

@@ -25,7 +25,7 @@ import { rotateRoot, rotateWorkspaceKey } from '../domain/workspace/key.ts'
 import { createLog } from '../log.ts'
 import { sql } from '../store/engine/sql.ts'
 import { countRootUses } from '../store/key/rotation.ts'
-import { runDoctor } from './doctor.ts'
+import { runDoctor } from './doctor/doctor.ts'
 
 const workspace = '/v1/workspace/main'
 

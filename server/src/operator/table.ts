@@ -106,10 +106,18 @@ older than the date or COFFER_AUDIT_DAYS; safe to stop and run again`,
     run: async ({ env, args, print }) => (await import('./backup.ts')).backUp(env, args, print),
   },
   {
+    words: 'doctor --json',
+    args: [0, 0],
+    usage: 'doctor --json',
+    about: 'the findings of doctor as a list of objects: check, level, what, why and fix',
+    run: async ({ env, print }) => (await import('./doctor/doctor.ts')).runDoctor(env, print, { isJson: true }),
+  },
+  {
     words: 'doctor',
     args: [0, 0],
     usage: 'doctor',
-    about: 'check settings, store, keys, clock and disk, and say how to fix problems',
-    run: async ({ env, print }) => (await import('./doctor.ts')).runDoctor(env, print),
+    about: `check settings, TLS, store, keys, disk, clocks and the servers that the settings name;
+says why each problem matters and how to fix it, and changes nothing`,
+    run: async ({ env, print }) => (await import('./doctor/doctor.ts')).runDoctor(env, print),
   },
 ]

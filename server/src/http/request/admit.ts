@@ -16,6 +16,7 @@ import type { PipeliningLimit } from '../limits/pipelining-limit.ts'
 import { type Hit, type Limiter, nearerToExhaustion, rateLimited } from '../limits/rate-limit.ts'
 import type { Reservations } from '../limits/reservation.ts'
 import { hasTwoCredentials, readCredential } from './credential-header.ts'
+import type { ForwardedWatch } from './forwarded-watch.ts'
 
 export type AdmissionParts = {
   readonly services: Services
@@ -29,6 +30,7 @@ export type AdmissionParts = {
   readonly fileLimiter: Limiter
   readonly reservations: Reservations
   readonly pipeliningLimit: PipeliningLimit
+  readonly forwarded: ForwardedWatch
   readonly isStopping: () => boolean
 }
 
@@ -45,7 +47,7 @@ export function createAdmission(parts: AdmissionParts) {
     if (isTlsOnly) exchange.header('strict-transport-security', `max-age=${yearSeconds}`)
     const endpoint = exchange.route?.endpoint
     // Decided by the matched endpoint as well as the URL, so that no spelling of a path bypasses the checks below.
-    const ip = clientAddress(exchange, services.config.trustedProxies)
+    const ip = clientAddress(exchange, services.config.trustedProxies, parts.forwarded)
     exchange.network = clientNetwork(ip)
     if (!endpoint && !isApi(exchange.url)) return admitPage(exchange, parts)
     exchange.header('cache-control', 'no-store')
@@ -186,8 +188,13 @@ function isDirect({ headers }: Exchange): boolean {
  * Returns the socket's address or, behind trusted proxies, the right-most address in X-Forwarded-For that is not a
  * trusted proxy. An invalid entry ends the search: anything to its left is unverified.
  */
-function clientAddress({ socket, headers }: Exchange, proxies: readonly AddressRange[]): string {
+function clientAddress(
+  { socket, headers }: Exchange,
+  proxies: readonly AddressRange[],
+  forwarded: ForwardedWatch,
+): string {
   let client = plainAddress(socket.remoteAddress ?? '')
+  if (headers['x-forwarded-for'] !== undefined && !isTrusted(proxies, client)) forwarded.saw(client)
   if (proxies.length === 0) return client
   const hops = String(headers['x-forwarded-for'] ?? '').split(',')
   while (isTrusted(proxies, client)) {

@@ -1,18 +1,27 @@
+import { isLoopback } from '../../config.ts'
 import type { Health } from '../../domain/health.ts'
-import type { Route } from '../exchange.ts'
+import type { Exchange, Route } from '../exchange.ts'
+import type { ForwardedWatch } from '../request/forwarded-watch.ts'
 import { plainRoute } from '../route.ts'
 
 /** Liveness and readiness probes for orchestrators. */
-export function healthRoutes(health: Health): Route[] {
+export function healthRoutes(health: Health, forwarded: ForwardedWatch): Route[] {
   return [
     plainRoute('/healthz', async () => ({ status: 'ok' }), true),
     plainRoute(
       '/readyz',
-      async () => {
+      async (exchange) => {
         await health.checkReady()
-        return { status: 'ready' }
+        const isTold = 'verbose' in Object(exchange.query) && isFromHere(exchange)
+        return { status: 'ready', ...(isTold && { untrustedForwarded: forwarded.count }) }
       },
       true,
     ),
   ]
+}
+
+/** Details are for programs on this machine: they tell how the service is set up. */
+function isFromHere({ socket, headers }: Exchange): boolean {
+  const { remoteAddress = '', localAddress } = socket
+  return headers['x-forwarded-for'] === undefined && (isLoopback(remoteAddress) || remoteAddress === localAddress)
 }

@@ -32,6 +32,15 @@ export function auditRetentionStore(db: Db) {
           signature = ${signature}, key_id = ${keyId}`)
     },
 
+    /** Time of the oldest entry that was recorded alone and is in no archive. */
+    async findOldestUnarchived(): Promise<number | undefined> {
+      const row = await db.one<{ at: number | null }>(sql`
+        select min(e.at) as at from audit_entry e
+        left join audit_mark a on a.chain_id = e.chain_id and a.kind = 'archive'
+        where e.sequence > coalesce(a.sequence, 0)`)
+      return row?.at ?? undefined
+    },
+
     /** The next chain by id with archived entries that were not removed yet. */
     async findArchivedAfter(chainId: string): Promise<string | undefined> {
       const row = await db.one<{ chainId: string }>(sql`

@@ -7,11 +7,11 @@ import pg from 'pg'
 import { Failure } from '../../failure.ts'
 import { createSlotPool, type SlotPool } from '../../slot/pool.ts'
 import { type CommitQueue, createCommitQueue, type EngineConnection } from './commit-queue.ts'
+import { connectionsPerNode } from './postgres-limit.ts'
 import { postgresShapes, withPostgresTables } from './postgres-table-reader.ts'
 import { createRefusalBell } from './refusal.ts'
 import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
 
-const poolSize = 20
 /** Below the pool size: work in a transaction may need a second connection, for example to load new keys. */
 const maxTransactions = 16
 const connectTimeoutMs = 5_000
@@ -37,7 +37,7 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
   }
   const pool = new pg.Pool({
     ...common,
-    max: poolSize,
+    max: connectionsPerNode,
     statement_timeout: statementTimeoutMs,
     query_timeout: statementTimeoutMs + 1_000,
     idle_in_transaction_session_timeout: idleTransactionTimeoutMs,

@@ -71,7 +71,7 @@ describe('an unusable file is refused', () => {
     expect(start).toMatchObject({ code: 1, out: '', err: `Coffer cannot start. ${sentence}\n` })
     const doctor = await runProgram(['doctor'], settings)
     expect(doctor).toMatchObject({ code: 1, err: '' })
-    expect(doctor.out).toContain(`  wrong  store and keys: ${sentence}\n`)
+    expect(doctor.out).toContain(`  wrong  store and keys: ${sentence} Without the store and its keys `)
     expect(doctor.out).toMatch(/ {2}(ok {5}|wrong {2})disk: .* GiB free/)
     expect(await runProgram(['keys', 'status'], settings)).toMatchObject({ code: 1, out: '', err: `${sentence}\n` })
   }
@@ -121,7 +121,7 @@ describe('an unusable file is refused', () => {
     const doctor = await runProgram(['doctor'], { COFFER_DATA_DIR: folder })
     expect(doctor).toMatchObject({ code: 1, err: '' })
     expect(doctor.out).toContain('  wrong  database files: the file is damaged')
-    expect(doctor.out).toContain(`  wrong  rows that grant rights: ${damaged()}\n`)
+    expect(doctor.out).toContain(`  wrong  rows that grant rights: ${damaged()} Somebody with access `)
   })
 
   test.each([
@@ -157,7 +157,7 @@ describe('an unusable file is refused', () => {
       expect(await runProgram([], settings)).toMatchObject({ code: 1, err: `Coffer cannot start. ${sentence}\n` })
       const doctor = await runProgram(['doctor'], settings)
       expect(doctor.code).toBe(1)
-      expect(doctor.out).toContain(`  wrong  disk: ${sentence}\n`)
+      expect(doctor.out).toContain(`  wrong  disk: ${sentence} Every read of a value is recorded: `)
     } finally {
       await run('umount', [folder])
     }
@@ -174,7 +174,9 @@ describe('an unusable file is refused', () => {
       })
       const doctor = await runProgram(['doctor'], { COFFER_DATA_DIR: folder })
       expect(doctor.code).toBe(1)
-      expect(doctor.out).toContain('  wrong  disk: only 0.0 GiB free: make room before writes are refused.\n')
+      expect(doctor.out).toContain(
+        '  wrong  disk: only 0.0 GiB free. Every read of a value is recorded: on a full disk the service serves none. Fix: make room before writes are refused, or move COFFER_DATA_DIR to a larger disk.\n',
+      )
     } finally {
       await run('umount', [folder])
     }

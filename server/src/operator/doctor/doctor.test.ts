@@ -4,7 +4,7 @@ import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { runHere } from '../../../test/command.ts'
+import { runHere } from '../../../../test/command.ts'
 import {
   copyDatabase,
   createDatabase,
@@ -13,12 +13,12 @@ import {
   openService,
   password,
   registerOwner,
-} from '../../../test/harness.ts'
-import { serve } from '../../../test/process.ts'
-import { runProgram, type Settings } from '../../../test/program.ts'
-import { describeSchema, openEngine, tamper } from '../../../test/store.ts'
-import { type Sql, sql } from '../store/engine/sql.ts'
-import { steps } from '../store/migrate.ts'
+} from '../../../../test/harness.ts'
+import { serve } from '../../../../test/process.ts'
+import { runProgram, type Settings } from '../../../../test/program.ts'
+import { describeSchema, openEngine, tamper } from '../../../../test/store.ts'
+import { type Sql, sql } from '../../store/engine/sql.ts'
+import { steps } from '../../store/migrate.ts'
 
 /** A store as a service left it; tests work on copies. */
 let used: Database
@@ -51,8 +51,8 @@ describe('operator commands', () => {
 
   const nowhere = (dataDir: string) =>
     engine === 'sqlite'
-      ? `There is no store in ${dataDir}: check COFFER_DATA_DIR.\n`
-      : 'There is no store in the database of COFFER_DATABASE_URL: check that it is the right one.\n'
+      ? `There is no store in ${dataDir}: check COFFER_DATA_DIR.`
+      : 'There is no store in the database of COFFER_DATABASE_URL: check that it is the right one.'
 
   describe('without a store', () => {
     let database: Database
@@ -91,7 +91,7 @@ describe('operator commands', () => {
     await store.close()
     for (const [words] of commands) {
       expect(await refusalOf(words, database.settings), words).toContain(
-        `The store is at step ${older.length} of ${steps.length}: the next start of the service brings it up to date.\n`,
+        `The store is at step ${older.length} of ${steps.length}: the next start of the service brings it up to date.`,
       )
       expect(await readdir(database.dataDir), words).toEqual(engine === 'sqlite' ? ['coffer.db'] : [])
       const again = openEngine(database.settings)
@@ -180,7 +180,13 @@ describe('doctor', () => {
     const { code, out, err } = await doctor(runProgram)
     expect({ code, err }).toEqual({ code: 0, err: '' })
     const lines = out.trimEnd().split('\n')
-    for (const line of lines) expect(line).toMatch(/^ {2}ok {5}/)
+    // The key of a new installation is beside its database.
+    const notes = lines.filter((line) => !/^ {2}ok {5}/.test(line))
+    expect(notes).toEqual(
+      engine === 'sqlite'
+        ? [expect.stringMatching(/^ {2}note {3}master key: on the same disk as the database\. /)]
+        : [],
+    )
     for (const name of [
       'settings',
       'store',
@@ -190,6 +196,11 @@ describe('doctor', () => {
       'audit trail',
       'clock',
       'disk',
+      'Node',
+      'encryption',
+      'public URL',
+      'permissions',
+      'service',
     ]) {
       expect(out).toContain(`ok     ${name}`)
     }
@@ -211,7 +222,9 @@ describe('doctor', () => {
     const { code, out } = await doctor()
     expect(code).toBe(1)
     expect(out).toContain(`  wrong  rows that grant rights: changed outside of Coffer: ${found}.`)
-    expect(out).toContain('restore them from a backup or remove them')
+    expect(out).toContain(
+      'They grant nothing any more, but somebody tried. Fix: restore them from a backup or remove them.\n',
+    )
     expect(out.match(/wrong/g)).toHaveLength(1)
   })
 
@@ -241,6 +254,8 @@ describe('doctor', () => {
   })
 
   const trails = 'audit trails of workspaces'
+  const tampering =
+    'Somebody with access to the database may have changed or removed records. Fix: compare with a backup, and restore it if you cannot explain the difference.'
   const workspaceBreaks: [what: string, change: Sql, found: string][] = [
     [
       'a changed entry',
@@ -263,7 +278,7 @@ describe('doctor', () => {
     expect(await tamper(database.settings, (db) => db.run(change))).toBe(1)
     const { code, out } = await doctor()
     expect(code).toBe(1)
-    expect(out).toContain(`  wrong  ${trails}: "main" is ${found} Compare with a backup.\n`)
+    expect(out).toContain(`  wrong  ${trails}: "main" is ${found} ${tampering}\n`)
     expect(out.match(/wrong/g)).toHaveLength(1)
   })
 
@@ -295,7 +310,9 @@ describe('doctor', () => {
     expect(wrongKey.out).toContain('  wrong  store and keys: The master key does not match this database')
     const wrongSetting = await runHere(['doctor'], { ...database.settings, COFFER_PORT: 'x' })
     expect(wrongSetting).toMatchObject({ code: 1, err: '' })
-    expect(wrongSetting.out).toBe('  wrong  settings: COFFER_PORT must be a port number from 0 to 65535.\n')
+    expect(wrongSetting.out).toBe(
+      '  wrong  settings: COFFER_PORT must be a port number from 0 to 65535. The service does not start with it. Fix: correct the setting; "coffer-server --help" lists all of them.\n',
+    )
   })
 
   test('detects a flipped bit in the file that hides a row', async () => {
@@ -313,7 +330,7 @@ describe('doctor', () => {
     const { code, out } = await doctor()
     expect(code).toBe(1)
     expect(out).toContain(
-      '  wrong  database files: the file is damaged, and reads may be incomplete: restore it from a backup.\n',
+      '  wrong  database files: the file is damaged, and reads may be incomplete: restore it from a backup. Records may be missing, and the damage may grow. Fix: stop the service, ',
     )
   })
 
@@ -323,7 +340,7 @@ describe('doctor', () => {
     )
     const { code, out } = await doctor(runProgram)
     expect(code).toBe(1)
-    expect(out).toMatch(/ {2}wrong {2}clock: the store holds changes 3\d\d\d s in the future/)
+    expect(out).toMatch(/ {2}wrong {2}clock: the store holds changes 3\d\d\d s in the future\. .* Fix: set the clock/)
   })
 
   test('keys status shows every key and its uses, and never the key itself', async () => {

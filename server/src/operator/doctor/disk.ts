@@ -1,0 +1,57 @@
+/** Room on the disk, for the store and for a copy of it. */
+import { access, constants, stat, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Config } from '../../config.ts'
+import { codeOf } from '../../error-code.ts'
+import { databaseFile, fileError } from '../../open-store.ts'
+import { type Check, type Finding, note, ok, wrong } from './finding.ts'
+
+const minFreeBytes = 1024 ** 3
+/** A log of SQLite is folded into the file all the time. */
+const maxLogBytes = 1024 ** 3
+
+const why = 'Every read of a value is recorded: on a full disk the service serves none.'
+const fix = 'make room before writes are refused, or move COFFER_DATA_DIR to a larger disk.'
+
+export function diskChecks(config: Config): Check[] {
+  return [{ name: 'disk', why, fix, run: () => checkDisk(config) }]
+}
+
+async function checkDisk(config: Config): Promise<Finding | Finding[]> {
+  const { databaseUrl, dataDir } = config
+  const folder = databaseUrl === undefined ? dataDir : process.cwd()
+  const status = await statfs(folder).catch((error: unknown) => codeOf(error))
+  if (typeof status === 'string') {
+    return wrong(`the folder ${folder} cannot be read (${status})`, why, 'check COFFER_DATA_DIR and its permissions.')
+  }
+  if (databaseUrl === undefined) {
+    await access(dataDir, constants.W_OK).catch((error: unknown) => {
+      throw fileError(config, error)
+    })
+  }
+  const freeBytes = status.bavail * status.bsize
+  if (freeBytes < minFreeBytes) return wrong(`only ${inGiB(freeBytes)} GiB free`, why, fix)
+  return databaseUrl === undefined ? checkRoom(dataDir, freeBytes) : ok(`${inGiB(freeBytes)} GiB free`)
+}
+
+async function checkRoom(dataDir: string, freeBytes: number): Promise<Finding[]> {
+  const file = join(dataDir, databaseFile)
+  const [storeBytes, logBytes] = await Promise.all([sizeOf(file), sizeOf(`${file}-wal`)])
+  const size = `${inGiB(freeBytes)} GiB free, the store takes ${inGiB(storeBytes + logBytes)}`
+  const room =
+    freeBytes < storeBytes + minFreeBytes
+      ? note(size, 'A backup, and the snapshot before an upgrade, need room for a copy of the store.', fix)
+      : ok(size)
+  if (logBytes < maxLogBytes) return [room]
+  return [
+    room,
+    note(
+      `the log ${databaseFile}-wal has grown to ${inGiB(logBytes)} GiB`,
+      'Something reads the file for so long that the log cannot be folded into it, and reads become slow.',
+      'end programs that have the file open, such as sqlite3, or restart the service.',
+    ),
+  ]
+}
+
+const sizeOf = async (path: string) => (await stat(path).catch(() => undefined))?.size ?? 0
+const inGiB = (bytes: number) => (bytes / 1024 ** 3).toFixed(1)

@@ -1,0 +1,64 @@
+/** Permissions of files, and where the master key lies. */
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Config } from '../../config.ts'
+import { databaseFile } from '../../open-store.ts'
+import { type Check, type Finding, note, ok, wrong } from './finding.ts'
+
+const othersMode = 0o077
+const everybodyMode = 0o007
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+export function fileChecks(config: Config, env: Environment): Check[] {
+  const why = 'Other users of the machine may read what the service stores.'
+  const fix = 'remove their permissions with chmod.'
+  return [
+    { name: 'permissions', why, fix, run: () => checkPermissions(config, env) },
+    { name: 'master key', why: 'The key opens everything.', fix: 'see docs/keys.md.', run: () => checkKey(config) },
+  ]
+}
+
+async function checkPermissions({ dataDir, databaseUrl }: Config, env: Environment): Promise<readonly Finding[]> {
+  const settingsFile = env.COFFER_CONFIG?.trim()
+  const isFolderOpen = await isOpen(dataDir, othersMode)
+  const findings = [
+    databaseUrl === undefined && isFolderOpen && (await isOpen(join(dataDir, databaseFile), othersMode))
+      ? wrong(
+          `other users can open ${databaseFile}`,
+          'Names, addresses and sealed values are in it.',
+          `run "chmod 600 ${join(dataDir, databaseFile)}".`,
+        )
+      : undefined,
+    isFolderOpen
+      ? note(
+          `other users can open the folder ${dataDir}`,
+          'They see its files, and those that are made there later.',
+          `run "chmod 700 ${dataDir}".`,
+        )
+      : undefined,
+    settingsFile !== undefined && settingsFile !== '' && (await isOpen(settingsFile, everybodyMode))
+      ? note(
+          `every user can read ${settingsFile}`,
+          'Settings may hold passwords of the database, of Redis and of the mail server.',
+          `run "chmod 640 ${settingsFile}".`,
+        )
+      : undefined,
+  ].filter((finding) => finding !== undefined)
+  return findings.length === 0 ? [ok('other users cannot open the files of the service')] : findings
+}
+
+async function checkKey({ masterKey, databaseUrl, dataDir }: Config): Promise<Finding> {
+  if (masterKey.kind !== 'file') return ok(`from ${masterKey.kind}`)
+  const [key, store] = await Promise.all([deviceOf(masterKey.path), deviceOf(join(dataDir, databaseFile))])
+  if (databaseUrl !== undefined || key === undefined || key !== store) return ok('not on the disk of the database')
+  return note(
+    'on the same disk as the database',
+    'Whoever copies the disk, or a backup of all of it, can read every secret.',
+    'set COFFER_MASTER_KEY_FILE to another disk, or use a KMS, and keep a copy of the key elsewhere.',
+  )
+}
+
+const isOpen = async (path: string, mode: number) => (((await find(path))?.mode ?? 0) & mode) !== 0
+const deviceOf = async (path: string) => (await find(path))?.dev
+const find = (path: string) => stat(path).catch(() => undefined)
