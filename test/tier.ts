@@ -50,6 +50,7 @@ export const deepOnly: readonly string[] = [
   'dashboard/src/plain/device-login.test.ts',
   'dashboard/src/plain/device.test.ts',
   'sdk/src/package.test.ts',
+  'server/src/domain/backup/target/s3-fault.test.ts',
   'server/src/http/limits/slot.test.ts',
   'server/src/http/routes/secret/large-response.test.ts',
   'server/src/http/routes/secret/size.test.ts',

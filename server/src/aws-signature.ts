@@ -42,6 +42,13 @@ export async function signAwsRequest(
   return Object.fromEntries(signed.headers)
 }
 
+export function readAwsCredentials(text: (name: string) => string | undefined): AwsCredentials | undefined {
+  const [accessKeyId, secretAccessKey] = [text('AWS_ACCESS_KEY_ID'), text('AWS_SECRET_ACCESS_KEY')]
+  if (accessKeyId === undefined || secretAccessKey === undefined) return undefined
+  const sessionToken = text('AWS_SESSION_TOKEN')
+  return { accessKeyId, secretAccessKey, ...(sessionToken !== undefined && { sessionToken }) }
+}
+
 /** The name of a setting that an HTTP header cannot carry. The secret key is only used to sign. */
 export function unsendableCredential({ accessKeyId, sessionToken }: AwsCredentials): string | undefined {
   const sent = { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SESSION_TOKEN: sessionToken ?? 'none' }

@@ -12,6 +12,8 @@ const range = (text: string) => {
   return parsed
 }
 
+const backupDefaults = { to: undefined, everyMs: 86_400_000, keep: { daily: 7, weekly: 4, monthly: 12 } }
+
 test('every setting has a default', () => {
   const expected: Config = {
     host: '127.0.0.1',
@@ -35,6 +37,8 @@ test('every setting has a default', () => {
     smtpUrl: undefined,
     mailFrom: undefined,
     auditDays: undefined,
+    backup: backupDefaults,
+    s3: { region: undefined, endpoint: undefined, credentials: undefined },
     outboundAllow: { hosts: new Set(), ranges: [] },
     metricsPort: undefined,
     metricsToken: undefined,
@@ -119,6 +123,9 @@ const accepted: [string, string, Partial<Config>][] = [
   ['COFFER_REDIS_URL', 'rediss://h', { redisUrl: 'rediss://h' }],
   ['COFFER_SYNC', 'off', { sync: false }],
   ['COFFER_SIGNUP', 'open', { signup: 'open' }],
+  ['COFFER_BACKUP_TO', '/mnt/b', { backup: { ...backupDefaults, to: { kind: 'folder', path: '/mnt/b' } } }],
+  ['COFFER_BACKUP_EVERY', '12h', { backup: { ...backupDefaults, everyMs: 43_200_000 } }],
+  ['COFFER_BACKUP_KEEP', '3 daily', { backup: { ...backupDefaults, keep: { daily: 3, weekly: 0, monthly: 0 } } }],
   ['COFFER_SETUP_CODE', 'letmein', { setupCode: 'letmein' }],
   ['COFFER_SMTP_URL', 'smtps://user:word@mail.example.com', { smtpUrl: 'smtps://user:word@mail.example.com' }],
   ['COFFER_SMTP_URL', 'smtp://u%40h:w%2Frd@[::1]:2525/', { smtpUrl: 'smtp://u%40h:w%2Frd@[::1]:2525/' }],

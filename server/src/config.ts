@@ -4,6 +4,7 @@
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { type AddressRange, parseAddress, parseRange, rangeProblem } from './address-range.ts'
+import { type BackupSettings, readBackupSettings, readS3Settings, type S3Settings } from './backup-setting.ts'
 import { ConfigError } from './config-error.ts'
 import { type LogLevel, logLevels } from './log.ts'
 import type { MasterKeySource } from './master-key/master-key.ts'
@@ -38,6 +39,8 @@ export type Config = {
   readonly setupCode: string | undefined
   /** Archived audit entries are removed after this many days; undefined keeps them. */
   readonly auditDays: number | undefined
+  readonly backup: BackupSettings
+  readonly s3: S3Settings
   readonly outboundAllow: AllowList
   /** Slugs or ids of the workspaces that may use `outboundAllow`. */
   readonly outboundWorkspaces: 'all' | ReadonlySet<string>
@@ -82,6 +85,8 @@ export function readConfig(environment: Environment): Config {
     signup,
     setupCode: text('COFFER_SETUP_CODE'),
     auditDays: readDays('COFFER_AUDIT_DAYS', text('COFFER_AUDIT_DAYS')),
+    backup: readBackupSettings(text, dataDir),
+    s3: readS3Settings(text),
     outboundAllow: readAllowList(text('COFFER_OUTBOUND_ALLOW') ?? ''),
     outboundWorkspaces: readWorkspaces(text('COFFER_OUTBOUND_WORKSPACES') ?? (signup === 'open' ? '' : '*')),
     smtpUrl: readSmtpUrl(text('COFFER_SMTP_URL')),

@@ -36,7 +36,7 @@ export type OutboundRequest = {
   maxBytes?: number
   signal?: AbortSignal
   /** Takes the body of a response with status 200 to 299, which is then not held in memory. */
-  save?: (body: AsyncIterable<Buffer>) => Promise<void>
+  save?: (body: AsyncIterable<Buffer>, status: number) => Promise<void>
   /** Replaces the default certificate authorities for this request. */
   ca?: string
 }
@@ -244,7 +244,7 @@ async function exchange(
     outgoing.off('close', onClose)
     const received = receive(incoming, target, maxBytes)
     const isSaved = request.save !== undefined && status >= 200 && status < 300
-    const content = isSaved ? save(request, watched(received, line.onProgress)) : inMemory(received)
+    const content = isSaved ? save(request, watched(received, line.onProgress), status) : inMemory(received)
     content.then((body) => resolve({ status, headers: incoming.headers, body }), reject)
   })
   if (body?.stream) sendStream(body.stream(), line, outgoing).catch(reject)
@@ -282,8 +282,8 @@ async function inMemory(chunks: AsyncIterable<Buffer>): Promise<Buffer> {
   return Buffer.concat(await Array.fromAsync(chunks))
 }
 
-async function save(request: OutboundRequest, chunks: AsyncIterable<Buffer>): Promise<Buffer> {
-  await request.save?.(chunks).catch((error: unknown) => {
+async function save(request: OutboundRequest, chunks: AsyncIterable<Buffer>, status: number): Promise<Buffer> {
+  await request.save?.(chunks, status).catch((error: unknown) => {
     throw ownFailure(error)
   })
   return Buffer.alloc(0)

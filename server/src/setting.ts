@@ -96,6 +96,18 @@ export const settings: readonly Setting[] = [
     meaning: 'days after which archived audit entries are removed; "audit archive" archives them',
   },
   {
+    name: 'COFFER_BACKUP_TO',
+    default: 'none',
+    meaning:
+      'folder or s3://bucket/prefix for scheduled backups; for S3, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, a custom endpoint in AWS_ENDPOINT_URL_S3',
+  },
+  { name: 'COFFER_BACKUP_EVERY', default: '24h', meaning: 'time between two scheduled backups, such as 12h or 7d' },
+  {
+    name: 'COFFER_BACKUP_KEEP',
+    default: '7 daily, 4 weekly, 12 monthly',
+    meaning: 'which backups in COFFER_BACKUP_TO are kept; older ones are removed',
+  },
+  {
     name: 'COFFER_OUTBOUND_ALLOW',
     default: 'none',
     meaning: 'private CIDRs and hosts that may be reached, on any port and over http',

@@ -1,7 +1,7 @@
 /** Reads the settings that say where the master key comes from. Exactly one of them is set, or the default applies. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { AwsCredentials } from '../aws-signature.ts'
+import { readAwsCredentials } from '../aws-signature.ts'
 import { ConfigError } from '../config-error.ts'
 import { codeOf } from '../error-code.ts'
 import { readServiceAccount, type ServiceAccount } from '../google-service-account.ts'
@@ -55,13 +55,6 @@ function readKms(keyId: string, text: Text): MasterKeySource {
   const endpoint = text('AWS_ENDPOINT_URL_KMS')
   const source = { kind: 'aws-kms', keyId, region, credentials: readAwsCredentials(text) } as const
   return endpoint === undefined ? source : { ...source, endpoint }
-}
-
-function readAwsCredentials(text: Text): AwsCredentials | undefined {
-  const [accessKeyId, secretAccessKey] = [text('AWS_ACCESS_KEY_ID'), text('AWS_SECRET_ACCESS_KEY')]
-  if (accessKeyId === undefined || secretAccessKey === undefined) return undefined
-  const sessionToken = text('AWS_SESSION_TOKEN')
-  return { accessKeyId, secretAccessKey, ...(sessionToken !== undefined && { sessionToken }) }
 }
 
 const googleKeyName = /^projects\/[\w.:-]+\/locations\/[\w-]+\/keyRings\/[\w-]+\/cryptoKeys\/[\w-]+$/
