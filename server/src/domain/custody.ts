@@ -36,8 +36,13 @@ export async function moveMasterKey(ctx: Context, { key, custody, wrapped }: New
   await ctx.keys.reload()
 }
 
+/** After this long every node has read the change log, and holds the new key. */
+const defaultSettleMs = 2_000
+
 /** Removes what lets holders of former keys follow. Returns how many former keys ended. */
-export function finishMove(ctx: Context): Promise<number> {
+export async function finishMove(ctx: Context, settleMs = defaultSettleMs): Promise<number> {
+  const { handedOverAt = 0 } = await findCustody(ctx.engine)
+  await ctx.sleep(Math.max(0, Math.min(settleMs, handedOverAt + settleMs - ctx.now())))
   return inTransaction(ctx, systemChain, async (ctx) => {
     const removed = await removeHandovers(ctx.transaction.db)
     const entity = { type: 'master-key', id: 'master', name: 'former' }

@@ -19,6 +19,7 @@ import { spellings } from '../../../test/spelling.ts'
 import { openEngine } from '../../../test/store.ts'
 import { readConfig } from '../config.ts'
 import { sql } from '../store/engine/sql.ts'
+import { readKeyRows } from '../store/key/rows.ts'
 import { showKeys } from './keys.ts'
 import { moveKeys } from './keys-move.ts'
 
@@ -50,12 +51,28 @@ type Settings = Record<string, string>
 
 async function run(settings: Settings, ...args: string[]): Promise<string> {
   let printed = ''
-  const code = await moveKeys(settings, args, (text) => {
+  const print = (text: string) => {
     printed += text
     return 0
-  })
+  }
+  // The command waits by time; here by the condition.
+  if (args.includes('--finish')) for (const node of [here, there]) await awaitFollowed(node)
+  const code = await moveKeys(settings, args, print, 0)
   expect(code).toBe(0)
   return printed
+}
+
+/** The node holds the key that wraps the roots. */
+async function awaitFollowed({ app: { services } }: TestService): Promise<void> {
+  const holds = async () => {
+    const [root] = (await readKeyRows(services.engine)).roots
+    try {
+      return root && services.keys.master.openRoot(root) !== undefined ? true : undefined
+    } catch {
+      return undefined
+    }
+  }
+  await until(holds, 20_000, 'the node follows the move')
 }
 
 const refusal = (work: Promise<unknown>) =>

@@ -17,10 +17,15 @@ type Target = { readonly source: MasterKeySource; readonly place: string }
 const usage =
   'keys move --to <kind> <place>, with file, command, aws-kms, google-kms, azure-key-vault or transit as the kind, or keys move --finish'
 
-export async function moveKeys(env: Environment, args: readonly string[], print: Print): Promise<number> {
+export async function moveKeys(
+  env: Environment,
+  args: readonly string[],
+  print: Print,
+  settleMs?: number,
+): Promise<number> {
   const { values, positionals } = readArguments(args)
   const config = readConfig(env)
-  if (values.finish) return withOperator(config, 'write', (ctx) => finish(ctx, print))
+  if (values.finish) return withOperator(config, 'write', (ctx) => finish(ctx, print, settleMs))
   const target = readTarget(values.to ?? '', positionals[0] ?? '', env)
   return withOperator(config, 'write', (ctx) => move(ctx, target, print))
 }
@@ -85,14 +90,14 @@ Until then the former key still opens this store. Running nodes go on meanwhile,
   return 0
 }
 
-async function finish(ctx: Context, print: Print): Promise<number> {
+async function finish(ctx: Context, print: Print, settleMs?: number): Promise<number> {
   const { current } = await describeCustody(ctx)
   if (ctx.keys.isHandedOver && current) {
     throw new ConfigError(
       `These settings still name the former master key: set ${masterKeySettings[current.kind]}, restart every node, then run this again.`,
     )
   }
-  const ended = await finishMove(ctx)
+  const ended = await finishMove(ctx, settleMs)
   if (ended === 0) return print('There is no move to finish.\n')
   print(`Done: ${ended === 1 ? 'the former master key opens' : `${ended} former master keys open`} nothing any more. Remove it where it was kept.
 Backups from before the move still open with it. If others may know it, run keys rotate-root too.

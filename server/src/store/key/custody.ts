@@ -16,14 +16,20 @@ export type StoredCustody = {
   readonly current: Custody | undefined
   /** Newest first. Their keys still open the store; undefined for a key that had never moved. */
   readonly former: readonly (Custody | undefined)[]
+  /** Time of the newest handover. */
+  readonly handedOverAt: number | undefined
 }
 
 export async function findCustody(db: Db): Promise<StoredCustody> {
   const row = await db.one<{ custody: string | null }>(sql`select custody from instance where id = 1`)
-  const former = await db.all<{ custody: string | null }>(sql`
-    select custody from master_handover order by created_at desc, id desc`)
+  const former = await db.all<{ custody: string | null; createdAt: number }>(sql`
+    select custody, created_at as "createdAt" from master_handover order by created_at desc, id desc`)
   const read = (text: string | null | undefined) => (text ? readCustody(text) : undefined)
-  return { current: read(row?.custody), former: former.map(({ custody }) => read(custody)) }
+  return {
+    current: read(row?.custody),
+    former: former.map(({ custody }) => read(custody)),
+    handedOverAt: former[0]?.createdAt,
+  }
 }
 
 /** The key that wraps the roots: the given one, or one that was handed over to its holders. */

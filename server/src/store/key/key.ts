@@ -80,6 +80,7 @@ const retiredJwtMs = (jwtLifetimeSeconds + 60) * 1_000
 
 export async function openKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
   let loaded = await readKeys(engine, master)
+  let last: Promise<void> = Promise.resolve()
   let reading: Promise<void> | undefined
   let probedSince = Number.NEGATIVE_INFINITY
   /** Names that caused a reload since `probedSince`. */
@@ -87,8 +88,14 @@ export async function openKeys(engine: Engine, master: KeyObject, now: () => num
   /** Unknown root ids named by rows, with the time of the last failed search. */
   const absent = new Map<string, number>()
 
-  async function reload(): Promise<void> {
-    loaded = await readKeys(engine, loaded.master)
+  /** One at a time: a slow read must not replace a newer one, whose master key may be the only one that opens the store. */
+  function reload(): Promise<void> {
+    last = last
+      .catch(() => undefined)
+      .then(async () => {
+        loaded = await readKeys(engine, loaded.master)
+      })
+    return last
   }
 
   function reloadTogether(): Promise<void> {
