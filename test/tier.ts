@@ -61,6 +61,7 @@ export const deepOnly: readonly string[] = [
   'server/src/operator/keys-move-kill.test.ts',
   'server/src/store/engine/sqlite-file.test.ts',
   'server/src/store/engine/sqlite-snapshot.test.ts',
+  'server/src/store/upgrade-kill.test.ts',
   'test/first-minute.test.ts',
   'test/integration-docs.test.ts',
 ]
