@@ -23,6 +23,13 @@ type OperatorCall = {
 
 export const commandTable: readonly OperatorCommand[] = [
   {
+    words: 'health',
+    args: [0, 0],
+    usage: 'health',
+    about: 'ask the service on this machine whether it is up; exits with 1 if not',
+    run: async ({ env, print }) => (await import('./health.ts')).checkHealth(readConfig(env), print),
+  },
+  {
     words: 'keys status',
     args: [0, 0],
     usage: 'keys status',
