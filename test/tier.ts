@@ -58,6 +58,7 @@ export const deepOnly: readonly string[] = [
   'server/src/http/wire-handshake.test.ts',
   'server/src/operator/doctor/peer.test.ts',
   'server/src/package.test.ts',
+  'server/src/operator/backup-docs.test.ts',
   'server/src/operator/keys-move-kill.test.ts',
   'server/src/store/engine/sqlite-file.test.ts',
   'server/src/store/engine/sqlite-snapshot.test.ts',

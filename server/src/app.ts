@@ -172,6 +172,11 @@ export async function openServices(config: Config, log: Log, access: OpenMode): 
   return assemble(config, await findStore(config, access), log, Date.now, {})
 }
 
+/** Everything below HTTP over a store that was just restored. */
+export function restoredServices(config: Config, store: OpenStore, log: Log): Promise<Services> {
+  return assemble(config, store, log, Date.now, {})
+}
+
 async function assemble(
   config: Config,
   { engine, keys }: OpenStore,

@@ -53,6 +53,22 @@ export async function findStore(config: Config, access: OpenMode): Promise<OpenS
   })
 }
 
+/** Opens the database of a store that is to be restored, without creating anything in it. */
+export async function openTarget(config: Config): Promise<Engine> {
+  return orClosed(await makeEngine(config), async (engine) => {
+    await refuseOnError(engine, () => engine.checkDurability())
+    return engine
+  })
+}
+
+/** Opens another store with the keys of this one, only to read it. */
+export async function findOtherStore(config: Config, master: MasterAccess): Promise<OpenStore> {
+  return orClosed(await findEngine(config, 'read'), async (engine) => {
+    await requireCurrentSchema(engine)
+    return { engine, keys: await refuseWrongKeys(() => master.openKeys(engine)) }
+  })
+}
+
 async function orClosed<Result>(engine: Engine, work: (engine: Engine) => Promise<Result>): Promise<Result> {
   try {
     return await work(engine)

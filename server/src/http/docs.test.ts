@@ -1,35 +1,29 @@
 /** The examples in docs/ work: every one is run as it is written, in the order of its page. */
 import { spawn } from 'node:child_process'
-import { copyFile, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { SignedIn } from '@coffer/contract/auth'
 import type { IssuedInvite } from '@coffer/contract/invite'
 import type { WriteResults } from '@coffer/contract/secret'
-import type { Team } from '@coffer/contract/team'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { runHere } from '../../../test/command.ts'
 import { requirePrograms } from '../../../test/debian-package.ts'
 import {
   addUser,
   createProject,
   createToken,
-  engine,
   password,
   registerOwner,
   startService,
   type TestService,
 } from '../../../test/harness.ts'
 import { type Claims, loopbackAllowed, startIssuer } from '../../../test/issuer.ts'
-import { serve } from '../../../test/process.ts'
 import { startNode } from '../../../test/program.ts'
 import { pushDue } from '../../../test/sync.ts'
-import { isDeep } from '../../../test/tier.ts'
 import { fakeGitLab } from '../../../test/vendor/fake/gitlab-ci.ts'
 import { startFake } from '../../../test/vendor/fake.ts'
 
-await requirePrograms('curl', 'sqlite3')
+await requirePrograms('curl')
 
 const docs = join(import.meta.dirname, '../../../docs')
 
@@ -292,61 +286,5 @@ test('every curl example of docs/sync.md succeeds, with the described effect at 
     expect(fake.violations).toEqual([])
   } finally {
     await gitlab.close()
-  }
-})
-
-test('backup and restore as described in docs/operation.md bring back the data, also after a kill', async () => {
-  const page = await readFile(join(docs, 'operation.md'), 'utf8')
-  const examples = blocksOf(page, 'sh').filter((block) => block.includes('$BACKUP'))
-  const [backup = '', dump = '', restore = '', undump = ''] = examples
-  expect(examples.map((example) => /sqlite3|pg_dump|install|pg_restore/.exec(example)?.[0])).toEqual([
-    'sqlite3',
-    'pg_dump',
-    'install',
-    'pg_restore',
-  ])
-  expect([dump, undump].join()).toContain('coffer.dump')
-  // The backup tools of PostgreSQL belong to its server and are not installed for the tests.
-  if (engine === 'postgres') return
-  const dataDir = join(folder, 'data')
-  const settings = { COFFER_DATA_DIR: dataDir }
-  const variables = { BACKUP: join(folder, 'backup'), KEY: join(folder, 'kept.key') }
-  const teams = '/v1/workspace/main/team'
-  const copy = /`(cp [^`]+)`/.exec(page)?.[1] ?? ''
-  for (const [way, script] of Object.entries({
-    backup,
-    ...(isDeep && { copy: `umask 077; mkdir "$BACKUP"; ${copy}` }),
-  })) {
-    await rm(dataDir, { recursive: true, force: true })
-    let running = await serve(settings)
-    const body = { email: 'owner@example.com', name: 'Owner', password }
-    const { accessToken: token } = (await running.call<SignedIn>('POST', '/v1/auth/register', { body })).body
-    const createTeam = (name: string) => running.call('POST', teams, { token, body: { name } })
-    await createTeam('Kept')
-    await copyFile(join(dataDir, 'master.key'), variables.KEY)
-    if (way === 'copy') await running.destroy()
-    expect(await runShell(script, folder, variables), way).toMatchObject({ code: 0, output: '' })
-    for (const name of await readdir(variables.BACKUP)) {
-      expect(name).toMatch(/^coffer\.db/)
-      expect((await stat(join(variables.BACKUP, name))).mode & 0o777, name).toBe(0o600)
-    }
-    if (way === 'copy') running = await serve(settings)
-    await createTeam('Lost')
-    // The WAL that a kill leaves behind belongs to the old file.
-    await running.destroy()
-    expect(await readdir(dataDir)).toContain('coffer.db-wal')
-    await rm(join(dataDir, 'master.key'))
-    expect(await runShell(restore, folder, variables), way).toMatchObject({ code: 0, output: '' })
-    const { code, out } = await runHere(['doctor'], settings)
-    expect(code, out).toBe(0)
-    running = await serve(settings)
-    const names = (await running.call<Team[]>('GET', teams, { token })).body.map(({ name }) => name)
-    await running.stop()
-    expect(names, way).toContain('Kept')
-    expect(names, way).not.toContain('Lost')
-    for (const name of ['coffer.db', 'master.key']) {
-      expect((await stat(join(dataDir, name))).mode & 0o777, name).toBe(0o600)
-    }
-    await rm(variables.BACKUP, { recursive: true })
   }
 })

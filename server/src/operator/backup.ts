@@ -11,7 +11,7 @@ import type { BackupProgress, Manifest } from '../domain/backup/manifest.ts'
 import { type Verdict, verifyBackup } from '../domain/backup/verify.ts'
 import { writeBackup } from '../domain/backup/write.ts'
 import { findMasterAccess } from '../open-store.ts'
-import { createProgress } from './progress.ts'
+import { showProgress } from './progress.ts'
 import { type Print, withOperator } from './with-operator.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -22,13 +22,13 @@ export async function backUp(env: Env, args: readonly string[], print: Print): P
   if (existsSync(file)) throw new ConfigError(`${file} exists already: choose another name, or move it away.`)
   // A file with the name that was asked for has been verified.
   const unverified = noVerify ? file : `${file}.unverified`
-  const manifest = await withProgress(print, (onProgress) => write(config, unverified, onProgress))
+  const manifest = await showProgress(print, (onProgress) => write(config, unverified, onProgress))
   if (noVerify) {
     print(`Wrote ${file}: ${await describe(file, manifest)}.\n`)
     print('It is not verified, so do not rely on it: run "backup verify" on it.\n')
     return 0
   }
-  const verdict = await withProgress(print, (onProgress) => verify(config, unverified, scratch, onProgress))
+  const verdict = await showProgress(print, (onProgress) => verify(config, unverified, scratch, onProgress))
   if (!verdict.ok) {
     printProblems(verdict, print)
     print(`This is no backup. It stays as ${unverified} for inspection: run "doctor", then make another.\n`)
@@ -53,7 +53,7 @@ async function write(config: Config, file: string, onProgress: (progress: Backup
 export async function verifyFile(env: Env, args: readonly string[], print: Print): Promise<number> {
   const { file, scratch } = readWish('backup verify', args)
   const config = readConfig(env)
-  const verdict = await withProgress(print, (onProgress) => verify(config, file, scratch, onProgress))
+  const verdict = await showProgress(print, (onProgress) => verify(config, file, scratch, onProgress))
   if (verdict.ok && verdict.manifest) {
     print(`  ok     ${file}: ${await describe(file, verdict.manifest)}\n`)
     return 0
@@ -73,18 +73,6 @@ function verify(
   const unlock = ({ wrappedMaster }: { readonly wrappedMaster: string | null }) =>
     findMasterAccess(config, wrappedMaster)
   return verifyBackup(file, unlock, { scratchFolder, onProgress })
-}
-
-async function withProgress<Result>(
-  print: Print,
-  work: (onProgress: (progress: BackupProgress) => void) => Promise<Result>,
-): Promise<Result> {
-  const progress = createProgress(print, process.stderr)
-  try {
-    return await work(progress.show)
-  } finally {
-    progress.clear()
-  }
 }
 
 function printProblems({ problems }: Verdict, print: Print): void {

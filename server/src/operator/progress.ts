@@ -12,7 +12,19 @@ type ProgressDisplay = {
   clear(): void
 }
 
-export function createProgress(print: Print, terminal: Pick<NodeJS.WriteStream, 'isTTY' | 'write'>): ProgressDisplay {
+export async function showProgress<Result>(
+  print: Print,
+  work: (onProgress: (progress: Progress) => void) => Promise<Result>,
+): Promise<Result> {
+  const display = createProgress(print, process.stderr)
+  try {
+    return await work(display.show)
+  } finally {
+    display.clear()
+  }
+}
+
+function createProgress(print: Print, terminal: Pick<NodeJS.WriteStream, 'isTTY' | 'write'>): ProgressDisplay {
   const everyMs = terminal.isTTY ? barEveryMs : lineEveryMs
   let shownAt = performance.now()
   let hasBar = false

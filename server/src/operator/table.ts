@@ -113,6 +113,14 @@ older than the date or COFFER_AUDIT_DAYS; safe to stop and run again`,
     run: async ({ env, args, print }) => (await import('./backup.ts')).backUp(env, args, print),
   },
   {
+    words: 'restore',
+    args: [1, Number.POSITIVE_INFINITY],
+    usage: 'restore <file> [--move] [--revoke-tokens] [--since-store <folder or URL>]',
+    about: `load a backup into an empty store of either engine, end sessions and shares, pause syncs
+and list tokens for review; with --move everything stays as it is`,
+    run: async ({ env, args, print }) => (await import('./restore.ts')).restore(env, args, print),
+  },
+  {
     words: 'doctor --json',
     args: [0, 0],
     usage: 'doctor --json',

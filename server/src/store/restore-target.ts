@@ -6,7 +6,7 @@ import { restoringStep, steps } from './migrate.ts'
 import { tableNames } from './table-list.ts'
 
 /** Throws `conflict` if the store holds data. What an interrupted restore has left is no data. */
-async function requireEmpty(engine: Engine): Promise<void> {
+export async function requireEmpty(engine: Engine): Promise<void> {
   const applied = await engine.migratedSteps()
   if (applied === restoringStep) return
   for (const name of tableNames(applied)) {

@@ -9,7 +9,7 @@ import { type BackupFile, damaged } from './file.ts'
 import type { BackupHeader, BackupOptions, Manifest } from './manifest.ts'
 import { type BackupTable, readBackup } from './read.ts'
 
-function refuseNewerBackup({ schemaStep, version }: BackupHeader): void {
+export function refuseNewerBackup({ schemaStep, version }: BackupHeader): void {
   if (schemaStep <= steps.length) return
   throw new Failure(
     'conflict',

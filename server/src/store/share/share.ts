@@ -62,7 +62,7 @@ const lockColumns = fragment(`
   token_hash as "tokenHash", password_hash as "passwordHash", link_proof_hash as "linkProofHash",
   pass_proof_hash as "passProofHash", mac, mac_root_id as "macRootId"`)
 /** Erases the contents and everything that could find or open them. */
-const erased = fragment(`
+export const erased = fragment(`
   sealed = null, token_hash = null, token_root_id = null, password_hash = null, link_proof_hash = null,
   pass_proof_hash = null, mac = null, mac_root_id = null`)
 

@@ -14,6 +14,12 @@ export function workspaceStore(db: Db, keys: Keys) {
       return db.one<WorkspaceRow>(sql`select id, name, slug, created_at as "createdAt" from workspace where id = ${id}`)
     },
 
+    /** The next one in the order of ids, for a walk over all. */
+    async findAfter(id: string): Promise<WorkspaceRow | undefined> {
+      return db.one<WorkspaceRow>(sql`
+        select id, name, slug, created_at as "createdAt" from workspace where id > ${id} order by id limit 1`)
+    },
+
     /** By slug or id, among this person's workspaces. */
     async findIdForUser(userId: string, slugOrId: string): Promise<string | undefined> {
       const row = await db.one<{ id: string }>(sql`
