@@ -60,6 +60,7 @@ export const deepOnly: readonly string[] = [
   'server/src/package.test.ts',
   'server/src/operator/backup-docs.test.ts',
   'server/src/operator/keys-move-kill.test.ts',
+  'server/src/store/engine/lock-wait.test.ts',
   'server/src/store/engine/sqlite-file.test.ts',
   'server/src/store/engine/sqlite-snapshot.test.ts',
   'server/src/store/upgrade-kill.test.ts',

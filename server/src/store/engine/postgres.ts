@@ -7,6 +7,7 @@ import pg from 'pg'
 import { Failure } from '../../failure.ts'
 import { createSlotPool, type SlotPool } from '../../slot/pool.ts'
 import { type CommitQueue, createCommitQueue, type EngineConnection } from './commit-queue.ts'
+import { givingWay, lockWaitMs } from './lock-wait.ts'
 import { connectionsPerNode } from './postgres-limit.ts'
 import { postgresShapes, withPostgresTables } from './postgres-table-reader.ts'
 import { createRefusalBell } from './refusal.ts'
@@ -73,7 +74,7 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
     checkDurability: () => checkDurability(pool),
     checkFiles: () => checkFiles(pool),
     migratedSteps: () => migratedSteps(pool),
-    migrateStep: (step, name, statement, nowMs) => migrateStep(pool, step, name, statement, nowMs),
+    migrateStep: (...step) => givingWay(() => migrateStep(pool, ...step)),
     shapes: postgresShapes((text, values = []) =>
       wrapErrors(async () => (await pool.query({ text, values: [...values], rowMode: 'array' })).rows),
     ),
@@ -289,7 +290,7 @@ async function migrateStep(pool: pg.Pool, step: number, name: string, statement:
         return client.query(query)
       }
       await client.query('begin')
-      await client.query(`set local statement_timeout = ${migrationMs}`)
+      await client.query(`set local statement_timeout = ${migrationMs}; set local lock_timeout = ${lockWaitMs}`)
       await patiently('select id from schema_lock where id = 1 for update')
       const { rowCount } = await client.query('select 1 from schema_step where step = $1', [step])
       if (rowCount === 0) {
