@@ -64,8 +64,11 @@ export const deepOnly: readonly string[] = [
   'server/src/store/engine/sqlite-file.test.ts',
   'server/src/store/engine/sqlite-snapshot.test.ts',
   'server/src/store/upgrade-kill.test.ts',
+  'test/deploy-schema.test.ts',
   'test/first-minute.test.ts',
+  'test/image.test.ts',
   'test/integration-docs.test.ts',
+  'test/proxy.test.ts',
 ]
 
 /**
