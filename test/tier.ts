@@ -56,6 +56,7 @@ export const deepOnly: readonly string[] = [
   'server/src/http/routes/secret/size.test.ts',
   'server/src/http/wire-certificate.test.ts',
   'server/src/http/wire-handshake.test.ts',
+  'server/src/operator/demo/demo.test.ts',
   'server/src/operator/doctor/peer.test.ts',
   'server/src/package.test.ts',
   'server/src/operator/backup-docs.test.ts',

@@ -135,4 +135,18 @@ and list tokens for review; with --move everything stays as it is`,
 says why each problem matters and how to fix it, and changes nothing`,
     run: async ({ env, print }) => (await import('./doctor/doctor.ts')).runDoctor(env, print),
   },
+  {
+    words: 'demo --into',
+    args: [1, 1],
+    usage: 'demo --into <ws>',
+    about: 'fill a new workspace of this slug with an example to look at, beside real ones',
+    run: async ({ env, args: [into], print }) => (await import('./demo/demo.ts')).fillDemo(env, into, print),
+  },
+  {
+    words: 'demo',
+    args: [0, 0],
+    usage: 'demo',
+    about: 'fill an empty store with an example to look at: people, projects, secrets and their history',
+    run: async ({ env, print }) => (await import('./demo/demo.ts')).fillDemo(env, undefined, print),
+  },
 ]

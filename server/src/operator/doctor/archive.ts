@@ -2,6 +2,7 @@
 import { retentionStart } from '../../domain/audit/archive/retention.ts'
 import type { Services } from '../../domain/context.ts'
 import { dayMs } from '../../domain/time.ts'
+import { installation } from '../../installation.ts'
 import { type Check, note, ok } from './finding.ts'
 
 /** The archive may run once a day, and a little later than the day before. */
@@ -12,7 +13,7 @@ export function archiveChecks(services: Services): Check[] {
   const beforeMs = retentionStart(services)
   if (beforeMs === undefined) return []
   const why = `COFFER_AUDIT_DAYS=${config.auditDays} removes only archived entries, so the store grows without end.`
-  const fix = 'run "coffer-server audit archive --to <folder>" every night.'
+  const fix = `run "${installation.command} audit archive --to <folder>" every night.`
   return [
     {
       name: 'audit archive',

@@ -311,7 +311,7 @@ describe('doctor', () => {
     const wrongSetting = await runHere(['doctor'], { ...database.settings, COFFER_PORT: 'x' })
     expect(wrongSetting).toMatchObject({ code: 1, err: '' })
     expect(wrongSetting.out).toBe(
-      '  wrong  settings: COFFER_PORT must be a port number from 0 to 65535. The service does not start with it. Fix: correct the setting; "coffer-server --help" lists all of them.\n',
+      '  wrong  settings: COFFER_PORT must be a port number from 0 to 65535. The service does not start with it. Fix: correct the setting; "npm run coffer-server -- --help" lists all of them.\n',
     )
   })
 

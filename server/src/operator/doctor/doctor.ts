@@ -2,6 +2,7 @@
 import { openServices } from '../../app.ts'
 import { type Config, readConfig } from '../../config.ts'
 import type { Services } from '../../domain/context.ts'
+import { installation } from '../../installation.ts'
 import { createLog } from '../../log.ts'
 import { explainFileError } from '../../open-store.ts'
 import type { Print } from '../with-operator.ts'
@@ -50,7 +51,7 @@ async function checkAll(env: Environment, report: Report, tell: (text: string) =
   try {
     config = readConfig(env)
   } catch (error) {
-    const fix = 'correct the setting; "coffer-server --help" lists all of them.'
+    const fix = `correct the setting; "${installation.command} --help" lists all of them.`
     report('settings', wrong(sentenceOf(error), 'The service does not start with it.', fix))
     return
   }

@@ -14,7 +14,7 @@ function judge(version = process.versions.node) {
     return wrong(
       `version ${version} is too old`,
       'Coffer is tested on Node 24 and later.',
-      `run it with Node ${leastMajor}; npm start finds the one of the package.`,
+      `run it with Node ${leastMajor}.`,
     )
   }
   if (major % 2 === 0) return ok(`version ${version}`)
