@@ -9,7 +9,7 @@
 import type { EndpointName } from '@coffer/contract/api'
 import type { Scope } from '@coffer/contract/field'
 import type { Token } from '@coffer/contract/token'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Ask } from '../../../test/ask.ts'
 import { type Content, describeChanges, readContent as readEverything, restoreContent } from '../../../test/content.ts'
 import { seed } from '../../../test/dice.ts'
@@ -115,6 +115,8 @@ let plan: Map<Caller, readonly Cell[]>
 /** Owner and scope of each token of the workspace, in the order of the list. */
 const tokenOwners = new Map<string, { readonly ownerId: string; readonly scope: Scope }>()
 let cells = 0
+/** The time of the service when everything was set up. */
+let startedAt: number
 
 beforeAll(async () => {
   service = await startService({ ...loopbackAllowed, COFFER_SYNC: 'off' }, offline)
@@ -153,7 +155,12 @@ beforeAll(async () => {
     groups.flatMap((group) => askingIn(group).map((caller) => ({ group, caller, isSample: isSampled(group) }))),
   )
   content = await readContent(service.app.services)
+  startedAt = service.app.services.now()
 }, patienceMs)
+// A JWT lives for a quarter of an hour, and the whole matrix may take longer on a slow machine.
+beforeEach(() => {
+  service.clock.offsetMs = startedAt - Date.now()
+})
 afterAll(async () => {
   console.log(`authorisation matrix: ${cells} cells on ${engine}${isDeep ? '' : `, COFFER_TEST_SEED=${seed}`}`)
   await service.stop()
