@@ -1,10 +1,14 @@
 /** The files in deploy/ name what exists, ask for no right that the service does not need, and hold no secret. */
-import { readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { readConfig } from '../server/src/config.ts'
 import { plainHttpProblem } from '../server/src/tls/plain-http.ts'
+import { makeCertificate } from './certificate.ts'
 
 const root = join(import.meta.dirname, '..')
 const read = (name: string) => readFileSync(join(root, name), 'utf8')
@@ -96,6 +100,27 @@ test('compose.nodes.yaml starts three nodes, which only the proxy publishes, and
   expect(upstream).toEqual(nodes)
   expect(services.proxy?.networks).toEqual({ front: { ipv4_address: '172.30.10.2' } })
   expect(services['coffer-1']?.environment.COFFER_TRUSTED_PROXIES).toBe('172.30.10.2/32')
+})
+
+test('the commands of docs/deploy.md make every secret of compose.nodes.yaml, readable by nobody else', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'coffer-secrets-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const [, commands = ''] = /```sh\ncd deploy\n([\s\S]*?)```/.exec(read('docs/deploy.md')) ?? []
+  const { certificate, key } = makeCertificate()
+  await writeFile(join(folder, 'fullchain.pem'), certificate)
+  await writeFile(join(folder, 'privkey.pem'), key)
+  execFileSync('sh', ['-euc', commands.replaceAll('/path/of/', `${folder}/`)], { cwd: folder })
+
+  const secret = (name: string) => join(folder, 'secrets', name)
+  const { secrets = {} } = readCompose('compose.nodes.yaml')
+  expect(readdirSync(join(folder, 'secrets')).toSorted()).toEqual(Object.keys(secrets).toSorted())
+  for (const name of Object.keys(secrets)) expect(statSync(secret(name)).mode & 0o077, name).toBe(0)
+  const text = (name: string) => readFileSync(secret(name), 'utf8')
+  expect(Buffer.from(text('master.key'), 'base64')).toHaveLength(32)
+  const { databaseUrl = '', redisUrl = '', setupCode } = readConfig({ COFFER_CONFIG: secret('coffer.conf') })
+  expect(new URL(databaseUrl).password).toBe(text('postgres-password'))
+  expect(text('redis.conf')).toBe(`save ""\nrequirepass ${new URL(redisUrl).password}\n`)
+  expect(setupCode).toHaveLength(20)
 })
 
 type Container = {

@@ -1,14 +1,16 @@
-/** Three nodes on PostgreSQL and Redis behind a real nginx, with the configuration of deploy/proxy. */
+/** Three nodes of the built package on PostgreSQL and Redis, behind a real nginx with the configuration of deploy/proxy. */
 import { readFileSync } from 'node:fs'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { buildPackage } from '../server/build.ts'
+import { setup as buildPages } from './built-dashboard.ts'
 import { makeCertificate } from './certificate.ts'
 import { requirePrograms } from './debian-package.ts'
 import { freePort, type Postgres, startPostgres } from './postgres.ts'
-import { type Listening, type Program, startCommand, startListening, until } from './program.ts'
+import { type Listening, listening, type Program, startCommand, startNode, until } from './program.ts'
 import { startRedis, type TestRedis } from './redis.ts'
 
 await requirePrograms('redis-server', 'nginx')
@@ -69,11 +71,17 @@ beforeAll(async () => {
     COFFER_DATABASE_URL: postgres.url,
     COFFER_REDIS_URL: redis.url,
     COFFER_DATA_DIR: folder,
+    COFFER_PORT: '0',
+    COFFER_RATE_LIMIT: '0',
     COFFER_PUBLIC_URL: `https://localhost:${port}`,
     COFFER_TRUSTED_PROXIES: '127.0.0.1/32',
     COFFER_SETUP_CODE: setupCode,
   }
-  for (const _ of [1, 2, 3]) nodes.push(await startListening(settings))
+  await buildPages()
+  await buildPackage(join(folder, 'server'))
+  await symlink(join(import.meta.dirname, '../node_modules'), join(folder, 'node_modules'))
+  const start = join(folder, 'server/coffer-server.js')
+  for (const _ of [1, 2, 3]) nodes.push(await listening(startNode([start], settings)))
   const path = await writeProxyConfig(nodes.map((node) => node.port))
   const started = startCommand('nginx', ['-c', path, '-g', 'daemon off;'])
   proxy = started

@@ -52,6 +52,9 @@ function startServer(given: Settings = {}, before: readonly string[] = []): Prom
   return listening(startCommand(command, args, options, { cwd: consumer }))
 }
 
+const server = (args: readonly string[], settings: Settings = {}) =>
+  startCommand(installed('.bin/coffer-server'), args, settings, { cwd: consumer }).ended
+
 const coffer = async (args: readonly string[], env: Settings, input = '') => {
   const running = startCommand(installed('.bin/coffer'), args, { HOME: folder, ...env }, { cwd: consumer })
   running.child.stdin?.end(input)
@@ -75,18 +78,16 @@ test('npm installs it with prebuilt native code alone, and runs no script of any
 })
 
 test('the command names itself, its version and every setting', async () => {
-  const server = (...args: string[]) => startCommand(installed('.bin/coffer-server'), args, {}, { cwd: consumer }).ended
-  const { out, err, code } = await server('--help')
+  const { out, err, code } = await server(['--help'])
   expect({ code, err }).toEqual({ code: 0, err: '' })
   expect(out).toMatch(/^Usage: coffer-server +run the service\n +coffer-server <command>$/m)
   for (const { name } of settings) expect(out).toContain(`  ${name} `)
   expect(out).not.toMatch(/npm|npx/)
-  expect(await server('--version')).toMatchObject({ code: 0, out: '0.1.0\n' })
-  expect(await server('frobnicate')).toMatchObject({ code: 2 })
+  expect(await server(['--version'])).toMatchObject({ code: 0, out: '0.1.0\n' })
+  expect(await server(['frobnicate'])).toMatchObject({ code: 2 })
 
   const older = "--import=data:text/javascript,Object.defineProperty(process,'versions',{value:{node:'20.1.0'}})"
-  const start = startCommand(installed('.bin/coffer-server'), [], { NODE_OPTIONS: older }, { cwd: consumer })
-  expect(await start.ended).toMatchObject({
+  expect(await server([], { NODE_OPTIONS: older })).toMatchObject({
     code: 1,
     err: 'coffer-server needs Node 24 or later; this is Node 20.1.0.\n',
   })
@@ -129,7 +130,11 @@ test('it starts, serves pages, and keeps secrets for command line and library; a
   )
   const application = () => startNode([join(consumer, 'application.js')], env).ended
   expect(await application()).toMatchObject({ code: 0, err: '', out: 'a secret value\n' })
+  const own = { COFFER_PORT: String(first.port), COFFER_DATA_DIR: join(folder, 'data') }
+  expect(await server(['health'], own)).toMatchObject({ code: 0, err: '' })
   expect(await first.stop()).toMatchObject({ code: 0, err: '' })
+  expect(await server(['health'], own)).toMatchObject({ code: 1 })
+  expect(await server(['keys', 'status'], own)).toMatchObject({ code: 0, err: '' })
 
   const second = await startServer({ COFFER_PORT: String(first.port) }, [
     'strace',
