@@ -3,6 +3,8 @@
  * search the database, the log and the responses for every secret of it, in every encoding.
  */
 import { createHash, createHmac } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Canaries, createCanaries } from '../../../test/canary.ts'
 import { runCanaryScenario } from '../../../test/canary-scenario.ts'
@@ -10,6 +12,9 @@ import { startService } from '../../../test/harness.ts'
 import { spellings } from '../../../test/spelling.ts'
 import { tokenPrefix } from '../crypto/token.ts'
 import { verifyChain } from '../domain/audit/verify.ts'
+import { openBackupFile } from '../domain/backup/file.ts'
+import { unlockBackup } from '../domain/backup/read.ts'
+import { writeBackup } from '../domain/backup/write.ts'
 
 let service: Canaries['service']
 let raw: Canaries['raw']
@@ -106,6 +111,20 @@ describe('after a broad scenario with passwords, tokens, sessions, JWTs and keys
     for (const { chain_id } of chains) {
       expect(await verifyChain(service.app.services, String(chain_id))).toMatchObject({ ok: true })
     }
+  })
+
+  test('a backup holds none of them, neither as it is nor unsealed', async () => {
+    const path = join(service.dataDir, 'canary.backup')
+    await writeBackup(service.app.services, path)
+    expect(find(await readFile(path))).toEqual([])
+    const file = await openBackupFile(path)
+    const contents: Buffer[] = []
+    const key = unlockBackup(file, service.app.services.keys.master)
+    for await (const { content } of file.frames(key)) contents.push(content)
+    await file.close()
+    const unsealed = Buffer.concat(contents)
+    expect(find(unsealed)).toEqual([])
+    expect(unsealed.includes('owner@example.com')).toBe(true)
   })
 })
 
