@@ -49,6 +49,12 @@ test('is 0 with TLS, even if this machine does not know the authority of the cer
   const settings = { ...tls, COFFER_PORT: port, COFFER_PUBLIC_URL: 'https://coffer.test' }
   expect(await runHere(['health'], settings)).toMatchObject({
     code: 0,
+    out: `The service on port ${port} answers with status 200.\n`,
+  })
+  const otherFile = join(folder, 'other.crt')
+  await writeFile(otherFile, makeCertificate().certificate)
+  expect(await runHere(['health'], { ...settings, COFFER_TLS_CERT_FILE: otherFile })).toMatchObject({
+    code: 0,
     out: expect.stringContaining('shows a certificate that cannot be verified'),
   })
   // A service that speaks https only does not answer plain http.

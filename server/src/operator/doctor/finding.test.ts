@@ -6,6 +6,7 @@ import { makeCertificate } from '../../../../test/certificate.ts'
 import { diagnose as diagnoseOn, findingsOf } from '../../../../test/doctor.ts'
 import { createDatabase, type Database, engine, openService, registerOwner } from '../../../../test/harness.ts'
 import { freePort } from '../../../../test/postgres.ts'
+import { connectPostgres } from '../../../../test/postgres-client.ts'
 import { serve } from '../../../../test/process.ts'
 import { tamper } from '../../../../test/store.ts'
 import { writeCertificate } from '../../../../test/tls-service.ts'
@@ -155,5 +156,38 @@ if (engine === 'postgres') {
       'ok PostgreSQL: open transactions',
       'ok PostgreSQL: autovacuum',
     ])
+  })
+
+  test('settings of PostgreSQL that cost data, time or availability are found', async () => {
+    const odd = await createDatabase({ hasSchema: true })
+    const service = await openService(odd.settings, odd.dataDir)
+    await service.stop()
+    // Views of ours stand before those of the server.
+    const statements = [
+      'create schema odd',
+      `create view odd.pg_settings as select name, case name
+         when 'server_version_num' then '120004' when 'server_version' then '12.4' when 'max_connections' then '15'
+         when 'statement_timeout' then '0' when 'autovacuum' then 'off' else setting end as setting
+       from pg_catalog.pg_settings`,
+      `create view odd.pg_stat_activity as select pid, datname, client_addr, application_name,
+         'idle in transaction' as state, now() - interval '1 hour' as xact_start from pg_catalog.pg_stat_activity
+       where pid = pg_backend_pid()`,
+      `create function odd.pg_is_in_recovery() returns boolean language sql as 'select true'`,
+      `do $$ begin execute format('alter database %I set search_path = odd, pg_catalog, public', current_database()); end $$`,
+    ]
+    const client = await connectPostgres(odd.settings.COFFER_DATABASE_URL ?? '')
+    for (const statement of statements) await client.query(statement)
+    await client.end()
+    const found = (await diagnoseOn(odd)).filter(({ check }) => check.startsWith('PostgreSQL: '))
+    expect(found.map(({ check, level, what }) => `${level} ${check.slice('PostgreSQL: '.length)}: ${what}`)).toEqual([
+      'note version: version 12.4 is too old',
+      expect.stringMatching(/^wrong role: this is a standby, \d+ s behind its primary$/),
+      'wrong connections: 12 for 1 node(s), which take up to 20 each',
+      'note time limits: statement_timeout not in effect',
+      'ok encryption: no TLS, on this machine only',
+      'note open transactions: 1 idle for more than 1 minute',
+      'note autovacuum: off',
+    ])
+    await odd.drop()
   })
 }

@@ -1,8 +1,7 @@
-/** Asks the service that runs on this machine with the same settings, if there is one. */
-import { readFile } from 'node:fs/promises'
-import { isIP } from 'node:net'
+/** The service that runs on this machine with the same settings, if there is one. */
 import type { Config } from '../../config.ts'
-import { createOutbound, OutboundError } from '../../outbound.ts'
+import { OutboundError } from '../../outbound.ts'
+import { askService, listeningAddress } from '../ask-service.ts'
 import { type Check, type Finding, note, ok, wrong } from './finding.ts'
 
 const withinMs = 5_000
@@ -23,8 +22,8 @@ export function runningChecks(config: Config): Check[] {
 type Ready = { readonly status?: unknown; readonly untrustedForwarded?: unknown }
 
 async function checkService(config: Config): Promise<Finding | readonly Finding[]> {
-  const place = `${addressOf(config)} port ${config.port}`
-  const answer = await ask(config).catch((error: unknown) => {
+  const place = `${listeningAddress(config)} port ${config.port}`
+  const answer = await askService(config, '/readyz?verbose', withinMs).catch((error: unknown) => {
     if (error instanceof OutboundError) return error
     throw error
   })
@@ -51,33 +50,6 @@ function judgeProxy(count: unknown): Finding[] {
       'set COFFER_TRUSTED_PROXIES to the address of the proxy, which the log of the service names.',
     ),
   ]
-}
-
-/** With TLS, the name of the public URL is asked at the address of the service, so that its certificate is checked. */
-async function ask(config: Config) {
-  const { tls, port, publicUrl } = config
-  const address = addressOf(config)
-  const family = address.includes(':') ? 6 : 4
-  const path = '/readyz?verbose'
-  if (!tls) {
-    const host = family === 6 ? `[${address}]` : address
-    const outbound = createOutbound({ allow: nowhere })
-    return outbound.request({ reach: 'operator', url: `http://${host}:${port}${path}`, timeoutMs: withinMs })
-  }
-  const { rootCertificates } = process.getBuiltinModule('node:tls')
-  const ca = [...rootCertificates, await readFile(tls.certificateFile, 'utf8')]
-  const resolve = async () => [{ address, family }]
-  const outbound = createOutbound({ allow: nowhere, ca, ...(isIP(address) > 0 && { resolve }) })
-  const url = `https://${new URL(publicUrl).hostname}:${port}${path}`
-  return outbound.request({ reach: 'operator', url, timeoutMs: withinMs })
-}
-
-const nowhere = { hosts: new Set<string>(), ranges: [] }
-
-/** Where the service is found from this machine. */
-function addressOf({ host }: Config): string {
-  if (host === '0.0.0.0' || host === 'localhost') return '127.0.0.1'
-  return host === '::' ? '::1' : host
 }
 
 function parse(body: Buffer): Ready {
