@@ -1,10 +1,12 @@
 /** Backups that prove themselves: what is in them, what verifies, and what is refused. */
-import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runHere } from '../../../test/command.ts'
-import { createToken, registerOwner, startService, type TestService } from '../../../test/harness.ts'
+import { createDatabase, createToken, registerOwner, startService, type TestService } from '../../../test/harness.ts'
+import { startS3 } from '../../../test/s3-server.ts'
 import { createSecretProject } from '../../../test/secret-project.ts'
+import { backupTime } from '../domain/backup/target/name.ts'
 import { flushUsage } from '../jobs/usage.ts'
 
 let service: TestService
@@ -79,4 +81,34 @@ test('a backup that was not verified is not called one', async () => {
   expect(code).toBe(0)
   expect(out).toContain('It is not verified, so do not rely on it')
   expect((await run('backup', 'verify', file)).code).toBe(0)
+})
+
+test('a folder gets a new name each time, and a bucket gets the verified file, which verifies and restores from there', async () => {
+  const folder = join(service.dataDir, 'folder')
+  await mkdir(folder)
+  for (let count = 1; count <= 2; count++) {
+    expect((await run('backup', folder)).code).toBe(0)
+    expect((await readdir(folder)).filter((name) => backupTime(name) !== undefined)).toHaveLength(count)
+  }
+  const s3 = await startS3()
+  const settings = { ...service.settings, ...s3.settings }
+  const before = await readdir(service.dataDir)
+  const { code, out, err } = await runHere(['backup', 's3://backups/coffer'], settings)
+  expect(code, out + err).toBe(0)
+  const [, place = ''] = /^Wrote and verified (\S+): /.exec(out) ?? []
+  expect(place).toMatch(/^s3:\/\/backups\/coffer\/coffer-\d{8}T\d{6}Z-[a-z0-9]{6}\.backup$/)
+  expect((await runHere(['backup', 'verify', place], settings)).out).toContain(`  ok     ${place}: `)
+  const missing = await runHere(
+    ['backup', 'verify', place.replace(/-[a-z0-9]{6}\.backup$/, '-000000.backup')],
+    settings,
+  )
+  expect(missing.code).toBe(1)
+  const restored = await createDatabase()
+  await copyFile(join(service.dataDir, 'master.key'), join(restored.dataDir, 'master.key'))
+  const target = { ...restored.settings, ...s3.settings }
+  expect((await runHere(['restore', '--move', place], target)).code).toBe(0)
+  expect(await readdir(service.dataDir)).toEqual(before)
+  expect(s3.violations).toEqual([])
+  await s3.close()
+  await restored.drop()
 })

@@ -1,7 +1,6 @@
 /** `backup …`: writes a backup while the service runs, and proves that backups can be restored. */
 import { existsSync } from 'node:fs'
 import { rename, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Config, readConfig } from '../config.ts'
@@ -11,33 +10,54 @@ import type { BackupProgress, Manifest } from '../domain/backup/manifest.ts'
 import { type Verdict, verifyBackup } from '../domain/backup/verify.ts'
 import { writeBackup } from '../domain/backup/write.ts'
 import { findMasterAccess } from '../open-store.ts'
+import { scratchFolder, withFile, withNewFile } from './backup-place.ts'
 import { showProgress } from './progress.ts'
 import { type Print, withOperator } from './with-operator.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 
 export async function backUp(env: Env, args: readonly string[], print: Print): Promise<number> {
-  const { file, noVerify, scratch } = readWish('backup', args)
+  const { file: place, noVerify, scratch } = readWish('backup', args)
   const config = readConfig(env)
-  if (existsSync(file)) throw new ConfigError(`${file} exists already: choose another name, or move it away.`)
-  // A file with the name that was asked for has been verified.
-  const unverified = noVerify ? file : `${file}.unverified`
+  const folder = scratch ?? scratchFolder(config)
+  return withNewFile(config, place, folder, (file, shown) =>
+    noVerify ? writeOnly(config, file, shown, print) : writeVerified(config, file, shown, folder, print),
+  )
+}
+
+async function writeOnly(config: Config, file: string, shown: string, print: Print): Promise<number> {
+  refuseExisting(file)
+  const manifest = await showProgress(print, (onProgress) => write(config, file, onProgress))
+  print(`Wrote ${shown}: ${await describe(file, manifest)}.\n`)
+  print('It is not verified, so do not rely on it: run "backup verify" on it.\n')
+  return 0
+}
+
+/** A file with the name that was asked for has been verified. */
+async function writeVerified(
+  config: Config,
+  file: string,
+  shown: string,
+  folder: string,
+  print: Print,
+): Promise<number> {
+  refuseExisting(file)
+  const unverified = `${file}.unverified`
   const manifest = await showProgress(print, (onProgress) => write(config, unverified, onProgress))
-  if (noVerify) {
-    print(`Wrote ${file}: ${await describe(file, manifest)}.\n`)
-    print('It is not verified, so do not rely on it: run "backup verify" on it.\n')
-    return 0
-  }
-  const verdict = await showProgress(print, (onProgress) => verify(config, unverified, scratch, onProgress))
+  const verdict = await showProgress(print, (onProgress) => verify(config, unverified, folder, onProgress))
   if (!verdict.ok) {
     printProblems(verdict, print)
-    print(`This is no backup. It stays as ${unverified} for inspection: run "doctor", then make another.\n`)
+    print(`This is no backup, and ${shown} was not made: run "doctor", then make another.\n`)
     return 1
   }
   await rename(unverified, file)
   await syncFolder(dirname(file))
-  print(`Wrote and verified ${file}: ${await describe(file, manifest)}.\n`)
+  print(`Wrote and verified ${shown}: ${await describe(file, manifest)}.\n`)
   return 0
+}
+
+function refuseExisting(file: string): void {
+  if (existsSync(file)) throw new ConfigError(`${file} exists already: choose another name, or move it away.`)
 }
 
 async function write(config: Config, file: string, onProgress: (progress: BackupProgress) => void): Promise<Manifest> {
@@ -51,28 +71,29 @@ async function write(config: Config, file: string, onProgress: (progress: Backup
 }
 
 export async function verifyFile(env: Env, args: readonly string[], print: Print): Promise<number> {
-  const { file, scratch } = readWish('backup verify', args)
+  const { file: place, scratch } = readWish('backup verify', args)
   const config = readConfig(env)
-  const verdict = await showProgress(print, (onProgress) => verify(config, file, scratch, onProgress))
-  if (verdict.ok && verdict.manifest) {
-    print(`  ok     ${file}: ${await describe(file, verdict.manifest)}\n`)
-    return 0
-  }
-  printProblems(verdict, print)
-  return 1
+  const folder = scratch ?? scratchFolder(config)
+  return withFile(config, place, folder, async (file) => {
+    const verdict = await showProgress(print, (onProgress) => verify(config, file, folder, onProgress))
+    if (verdict.ok && verdict.manifest) {
+      print(`  ok     ${place}: ${await describe(file, verdict.manifest)}\n`)
+      return 0
+    }
+    printProblems(verdict, print)
+    return 1
+  })
 }
 
 function verify(
   config: Config,
   file: string,
-  scratch: string | undefined,
+  folder: string,
   onProgress: (progress: BackupProgress) => void,
 ): Promise<Verdict> {
-  const scratchFolder =
-    scratch ?? (config.databaseUrl === undefined && existsSync(config.dataDir) ? config.dataDir : tmpdir())
   const unlock = ({ wrappedMaster }: { readonly wrappedMaster: string | null }) =>
     findMasterAccess(config, wrappedMaster)
-  return verifyBackup(file, unlock, { scratchFolder, onProgress })
+  return verifyBackup(file, unlock, { scratchFolder: folder, onProgress })
 }
 
 function printProblems({ problems }: Verdict, print: Print): void {
@@ -86,7 +107,7 @@ async function describe(file: string, { createdAt, version, tables, digest }: Ma
 }
 
 function readWish(command: string, args: readonly string[]) {
-  const usage = `"${command}" takes one file, ${command === 'backup' ? '--no-verify ' : ''}and --scratch <folder>.`
+  const usage = `"${command}" takes one file or s3://…, ${command === 'backup' ? '--no-verify ' : ''}and --scratch <folder>.`
   try {
     const { values, positionals } = parseArgs({
       args: [...args],

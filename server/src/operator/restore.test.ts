@@ -242,3 +242,19 @@ test('the audit trail of a workspace continues after the restore', async () => {
   expect((await call<{ ok: boolean }>('/audit/verify')).body).toMatchObject({ ok: true })
   await restored.stop()
 })
+
+test('a backup of an older version is restored at its step and brought up to date', async () => {
+  const fixture = join(import.meta.dirname, '../../../test/fixture/backup')
+  const old = JSON.parse(await readFile(join(fixture, 'old.json'), 'utf8'))
+  expect(old.steps).toBeLessThan(steps.length)
+  const target = await makeTarget(old.masterKey)
+  const verified = await run(target.settings, 'backup', 'verify', join(fixture, 'old.backup'))
+  expect(verified.out).toContain(old.digest)
+  expect(verified.code).toBe(0)
+  const { code, err } = await run(target.settings, 'restore', join(fixture, 'old.backup'))
+  expect(code, err).toBe(0)
+  const restored = await openService(target.settings, target.dataDir)
+  const path = '/v1/workspace/main/project/kept/secret/ALPHA?environmentId=development'
+  expect((await restored.call('GET', path, { token: old.token })).text).toContain('"value of before"')
+  await restored.stop()
+})

@@ -11,6 +11,7 @@ import { createLog } from '../log.ts'
 import { explainFileError, findMasterAccess, findOtherStore, type OpenStore, openTarget } from '../open-store.ts'
 import type { Engine } from '../store/engine/sql.ts'
 import type { MasterAccess } from '../store/key/key.ts'
+import { scratchFolder, withFile } from './backup-place.ts'
 import { showProgress } from './progress.ts'
 import type { Print } from './with-operator.ts'
 
@@ -25,16 +26,20 @@ type Wish = {
 export async function restore(env: Env, args: readonly string[], print: Print): Promise<number> {
   const wish = readWish(args)
   const config = readConfig(env)
-  return explainFileError(config, async () => {
-    const file = await openBackupFile(wish.file)
-    const engine = await openTarget(config)
-    try {
-      return await restoreInto(engine, config, file, wish, print)
-    } finally {
-      await engine.close()
-      await file.close()
-    }
-  })
+  return explainFileError(config, () =>
+    withFile(config, wish.file, scratchFolder(config), (path) => restoreFile(config, path, wish, print)),
+  )
+}
+
+async function restoreFile(config: Config, path: string, wish: Wish, print: Print): Promise<number> {
+  const file = await openBackupFile(path)
+  const engine = await openTarget(config)
+  try {
+    return await restoreInto(engine, config, file, wish, print)
+  } finally {
+    await engine.close()
+    await file.close()
+  }
 }
 
 async function restoreInto(
