@@ -64,6 +64,7 @@ export const deepOnly: readonly string[] = [
   'server/src/operator/backup-load.test.ts',
   'server/src/operator/keys-move-kill.test.ts',
   'server/src/store/engine/lock-wait.test.ts',
+  'server/src/operator/scheduled-backup.test.ts',
   'server/src/store/engine/sqlite-file.test.ts',
   'server/src/store/engine/sqlite-snapshot.test.ts',
   'server/src/store/upgrade-kill.test.ts',
@@ -82,6 +83,7 @@ export const deepOnly: readonly string[] = [
 export const perEngine: readonly string[] = [
   'server/src/store/**/*.test.ts',
   'server/src/**/*race*.test.ts',
+  'server/src/jobs/backup.test.ts',
   'server/src/http/nodes*.test.ts',
   'server/src/operator/*rotation*.test.ts',
   'server/src/operator/{backup,restore}.test.ts',

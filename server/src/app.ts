@@ -8,6 +8,7 @@ import { createRecordLimit } from './domain/audit/record-limit.ts'
 import { createReadRecorder } from './domain/audit/record-read.ts'
 import { createStoredLists } from './domain/audit/stored-list.ts'
 import { createSetupCode } from './domain/auth/setup-code.ts'
+import { readBackupState } from './domain/backup/state.ts'
 import { createChangeFollower } from './domain/cache/change-follower.ts'
 import { createCounts } from './domain/cache/count.ts'
 import { createEnvironmentVersions } from './domain/cache/environment-version.ts'
@@ -73,7 +74,7 @@ export async function createApp(
   await follower.start()
   const limiters = await createLimiters(config, log)
   const forwarded = createForwardedWatch(log)
-  const metrics = await createMetrics(config, () => syncFigures(services), forwarded)
+  const metrics = await createMetrics(config, figuresOf(services), forwarded)
   let isStopping = false
   const health = createHealth(services)
   const budgets = replacements.budgets ?? createByteBudgets()
@@ -140,14 +141,28 @@ async function closeServer(http: Server, tls: Tls | undefined, farewellMs: numbe
   http.close()
 }
 
-/** Dependencies that tests replace: outbound requests, sleeping, memory budgets for slow peers, and the built pages. */
-export type Replacements = Pick<Services, 'outbound' | 'sleep'> & {
+/**
+ * Dependencies that tests replace: outbound requests, sleeping, memory budgets for slow peers, and the built pages; and
+ * what only a process knows that was started with these settings.
+ */
+export type Replacements = Pick<Services, 'outbound' | 'sleep' | 'program'> & {
   readonly budgets: ByteBudgets
   readonly dashboardFolder: string
 }
 
 /** Maximum wait for the store: metrics matter most during an outage, and must not hang with it. */
 const lagWithinMs = 1_000
+
+function figuresOf(services: Services) {
+  return { syncs: () => syncFigures(services), backups: () => backupFigures(services) }
+}
+
+async function backupFigures(services: Services) {
+  const state = await withTimeout(lagWithinMs, readBackupState(services)).catch(() => undefined)
+  if (state === undefined) return undefined
+  const ageSeconds = state.newest && Math.max(0, services.now() - state.newest.startedAt) / 1_000
+  return { ageSeconds, isLastOk: state.failures === 0 }
+}
 
 async function syncFigures({ syncStats, store, now }: Services) {
   const lag = store.syncs
@@ -220,7 +235,8 @@ async function assemble(
     mail: openMail(config, log),
     syncStats: createSyncStats(),
   }
-  const own = { version: readVersion(), setupCode: createSetupCode(config), slots: createSlots() }
+  const { program } = replacements
+  const own = { version: readVersion(), program, setupCode: createSetupCode(config), slots: createSlots() }
   return { config, engine, store, keys, ...memories, ...outside, ...own, now, log }
 }
 

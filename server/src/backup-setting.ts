@@ -14,6 +14,8 @@ export type KeepRule = { readonly daily: number; readonly weekly: number; readon
 export type BackupSettings = {
   /** Undefined if no backups are scheduled. */
   readonly to: BackupPlace | undefined
+  /** Of the place, for people: without credentials. Empty if there is none. */
+  readonly name: string
   readonly everyMs: number
   readonly keep: KeepRule
 }
@@ -36,9 +38,11 @@ export function readS3Settings(text: ReadText): S3Settings {
 }
 
 export function readBackupSettings(text: ReadText, dataDir: string): BackupSettings {
-  const to = text('COFFER_BACKUP_TO')
+  const given = text('COFFER_BACKUP_TO')
+  const to = given === undefined ? undefined : readPlace(given, dataDir, readS3Settings(text))
   return {
-    to: to === undefined ? undefined : readPlace(to, dataDir, readS3Settings(text)),
+    to,
+    name: to === undefined ? '' : placeName(to),
     everyMs: readEvery(text('COFFER_BACKUP_EVERY') ?? '24h'),
     keep: readKeep(text('COFFER_BACKUP_KEEP') ?? '7 daily, 4 weekly, 12 monthly'),
   }
@@ -64,6 +68,9 @@ function parsePlace(text: string): BackupPlace {
     throw error instanceof PlaceError ? new ConfigError(`COFFER_BACKUP_TO ${error.message}`) : error
   }
 }
+
+const placeName = (place: BackupPlace): string =>
+  place.kind === 'folder' ? place.path : `s3://${[place.bucket, place.prefix].filter(Boolean).join('/')}`
 
 /** A folder, or `s3://bucket/prefix`. */
 export function parseBackupPlace(text: string): BackupPlace {

@@ -12,7 +12,7 @@ const range = (text: string) => {
   return parsed
 }
 
-const backupDefaults = { to: undefined, everyMs: 86_400_000, keep: { daily: 7, weekly: 4, monthly: 12 } }
+const backupDefaults = { to: undefined, name: '', everyMs: 86_400_000, keep: { daily: 7, weekly: 4, monthly: 12 } }
 
 test('every setting has a default', () => {
   const expected: Config = {
@@ -123,7 +123,11 @@ const accepted: [string, string, Partial<Config>][] = [
   ['COFFER_REDIS_URL', 'rediss://h', { redisUrl: 'rediss://h' }],
   ['COFFER_SYNC', 'off', { sync: false }],
   ['COFFER_SIGNUP', 'open', { signup: 'open' }],
-  ['COFFER_BACKUP_TO', '/mnt/b', { backup: { ...backupDefaults, to: { kind: 'folder', path: '/mnt/b' } } }],
+  [
+    'COFFER_BACKUP_TO',
+    '/mnt/b',
+    { backup: { ...backupDefaults, to: { kind: 'folder', path: '/mnt/b' }, name: '/mnt/b' } },
+  ],
   ['COFFER_BACKUP_EVERY', '12h', { backup: { ...backupDefaults, everyMs: 43_200_000 } }],
   ['COFFER_BACKUP_KEEP', '3 daily', { backup: { ...backupDefaults, keep: { daily: 3, weekly: 0, monthly: 0 } } }],
   ['COFFER_SETUP_CODE', 'letmein', { setupCode: 'letmein' }],

@@ -6,6 +6,7 @@ const folder = join(import.meta.dirname, '..')
 
 export const installation: Installation = {
   start: 'coffer-server',
+  program: join(folder, 'coffer-server.js'),
   command: 'coffer-server',
   client: 'coffer',
   manifest: join(folder, 'package.json'),

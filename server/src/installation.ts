@@ -8,6 +8,8 @@ import { fileURLToPath } from 'node:url'
 export type Installation = {
   /** Starts the service. */
   readonly start: string
+  /** The file that Node runs for every command. */
+  readonly program: string
   /** Begins every operator's command. */
   readonly command: string
   /** Begins every command of the client. */
@@ -21,6 +23,7 @@ export type Installation = {
 
 export const installation: Installation = {
   start: 'npm start',
+  program: join(import.meta.dirname, '../start.js'),
   command: 'npm run coffer-server --',
   client: 'npx coffer',
   manifest: join(import.meta.dirname, '../package.json'),

@@ -20,7 +20,8 @@ export async function serve(config: Config): Promise<number> {
   const problem = plainHttpProblem(config)
   if (problem !== undefined) throw new ConfigError(problem)
   const log = createLog(config.logLevel)
-  const app = await explainFileError(config, () => createApp(config, log))
+  const program = [...process.execArgv.filter((option) => !/^--(watch|inspect)/.test(option)), installation.program]
+  const app = await explainFileError(config, () => createApp(config, log, Date.now, { program }))
   const stopMetrics = await explainFileError(config, () => open(app, config))
 
   if (app.services.keys.isHandedOver) log.warn(formerKey)

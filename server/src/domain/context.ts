@@ -26,6 +26,11 @@ import type { SyncStats } from './sync/stat.ts'
 
 export type Services = {
   readonly config: Config
+  /**
+   * Arguments of Node for a command of this program, in a process of its own with the same settings. Undefined if this
+   * process got its settings in another way.
+   */
+  readonly program: readonly string[] | undefined
   /** Version of the server. */
   readonly version: string
   readonly setupCode: SetupCode

@@ -3,6 +3,7 @@
 import { withTimeout } from '../event-loop.ts'
 import { traceOf } from '../log.ts'
 import { tryWrite } from '../store/instance.ts'
+import { describeBackups, readBackupState } from './backup/state.ts'
 import type { Services } from './context.ts'
 
 /** Interval of test writes after a refused commit, until one succeeds. Readiness checks try one too meanwhile. */
@@ -10,13 +11,17 @@ const tryEveryMs = 2_000
 /** Load balancers time out after a few seconds themselves: a store that hangs for this long counts as not ready. */
 const answerWithinMs = 2_000
 
+type HealthCheck = { readonly name: string; readonly ok: boolean; readonly message: string }
+
 export type Health = {
   /** Rejects unless the store answers queries and accepts commits in time. */
   checkReady(): Promise<void>
+  /** Every check in one sentence that a stranger may read. Only `isReady` decides whether requests are served. */
+  describe(): Promise<{ readonly isReady: boolean; readonly checks: readonly HealthCheck[] }>
   stop(): void
 }
 
-export function createHealth(services: Pick<Services, 'engine' | 'store' | 'log' | 'now'>): Health {
+export function createHealth(services: Pick<Services, 'config' | 'engine' | 'store' | 'log' | 'now'>): Health {
   const { engine, store, log, now } = services
   let isRefusing = false
   let trying: Promise<void> | undefined
@@ -50,13 +55,31 @@ export function createHealth(services: Pick<Services, 'engine' | 'store' | 'log'
     if (isRefusing) await tryAgain()
   }
 
+  function checkReady(): Promise<void> {
+    // All callers share one check: if the store hangs, each check of its own would hold a connection.
+    checking ??= check().finally(() => {
+      checking = undefined
+    })
+    return withTimeout(answerWithinMs, checking)
+  }
+
+  async function describeStore(): Promise<HealthCheck> {
+    return checkReady().then(
+      () => ({ name: 'store', ok: true, message: 'The store answers and accepts writes.' }),
+      () => ({ name: 'store', ok: false, message: 'The store does not answer, or refuses writes.' }),
+    )
+  }
+
+  async function describeBackup(): Promise<HealthCheck[]> {
+    const state = await withTimeout(answerWithinMs, readBackupState(services))
+    return state === undefined ? [] : [{ name: 'backup', ...describeBackups(state, now()) }]
+  }
+
   return {
-    checkReady() {
-      // All callers share one check: if the store hangs, each check of its own would hold a connection.
-      checking ??= check().finally(() => {
-        checking = undefined
-      })
-      return withTimeout(answerWithinMs, checking)
+    checkReady,
+    async describe() {
+      const first = await describeStore()
+      return { isReady: first.ok, checks: [first, ...(first.ok ? await describeBackup().catch(() => []) : [])] }
     },
     stop() {
       clearInterval(timer)

@@ -18,9 +18,12 @@ export type Metrics = {
  */
 type SyncFigures = SyncStats & { readonly lagSeconds: number | undefined }
 
+/** Read from the store on each scrape; undefined if no backups are scheduled, or the store does not answer. */
+type BackupFigures = { readonly ageSeconds: number | undefined; readonly isLastOk: boolean }
+
 export async function createMetrics(
   { metricsToken, metricsPort }: Config,
-  syncs: () => Promise<SyncFigures>,
+  figures: { syncs(): Promise<SyncFigures>; backups(): Promise<BackupFigures | undefined> },
   forwarded: { readonly count: number },
 ): Promise<Metrics> {
   const isShown = metricsToken !== undefined || metricsPort !== undefined
@@ -28,7 +31,7 @@ export async function createMetrics(
   return {
     observe: shown?.observe ?? (() => undefined),
     render: async () =>
-      `${(await shown?.registry.metrics()) ?? ''}\n${renderSyncs(await syncs())}${renderForwarded(forwarded.count)}`,
+      `${(await shown?.registry.metrics()) ?? ''}\n${renderSyncs(await figures.syncs())}${renderBackups(await figures.backups())}${renderForwarded(forwarded.count)}`,
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
   }
 }
@@ -89,6 +92,23 @@ const renderForwarded = (count: number) =>
     '# TYPE coffer_untrusted_forwarded_total counter',
     `coffer_untrusted_forwarded_total ${count}\n`,
   ].join('\n')
+
+function renderBackups(figures: BackupFigures | undefined): string {
+  if (figures === undefined) return ''
+  const lines = [
+    '# HELP coffer_backup_last_result Whether the last run of the scheduled backup ended well (1) or failed (0).',
+    '# TYPE coffer_backup_last_result gauge',
+    `coffer_backup_last_result ${figures.isLastOk ? 1 : 0}`,
+  ]
+  if (figures.ageSeconds !== undefined) {
+    lines.push(
+      '# HELP coffer_backup_age_seconds Age of the newest verified backup.',
+      '# TYPE coffer_backup_age_seconds gauge',
+      `coffer_backup_age_seconds ${figures.ageSeconds}`,
+    )
+  }
+  return `${lines.join('\n')}\n`
+}
 
 /** Wrong tokens per minute and network. Beyond this limit even the right token is refused, or guessing could go on. */
 const maxGuesses = 20

@@ -5,6 +5,7 @@
 import type { Services } from '../domain/context.ts'
 import { traceOf } from '../log.ts'
 import { removeOldEntries } from './audit.ts'
+import { backUp } from './backup.ts'
 import { cleanUp } from './cleanup.ts'
 import { endShares } from './share.ts'
 import { pushSyncs } from './sync.ts'
@@ -20,6 +21,7 @@ const jobs: readonly Job[] = [
   { name: 'usage', everyMs: 5_000, run: flushUsage },
   { name: 'share', everyMs: 5_000, run: endShares },
   { name: 'sync', everyMs: 500, run: pushSyncs },
+  { name: 'backup', everyMs: 5_000, run: backUp },
   { name: 'cleanup', everyMs: 60_000, run: cleanUp },
   { name: 'audit', everyMs: 3_600_000, run: removeOldEntries },
 ]

@@ -25,6 +25,7 @@ import { secretSearch } from './migrations/018-secret-search.ts'
 import { access } from './migrations/019-access.ts'
 import { backup } from './migrations/020-backup.ts'
 import { custody } from './migrations/021-custody.ts'
+import { lease } from './migrations/022-lease.ts'
 
 const migrations = [
   foundation,
@@ -48,6 +49,7 @@ const migrations = [
   access,
   backup,
   custody,
+  lease,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

@@ -8,9 +8,11 @@ import { mfaStore } from './account/mfa.ts'
 import { sessionStore } from './account/session.ts'
 import { auditStore } from './audit/audit.ts'
 import { auditRetentionStore } from './audit/retention.ts'
+import { backupStore } from './backup.ts'
 import { changeStore } from './change.ts'
 import type { Db } from './engine/sql.ts'
 import type { Keys } from './key/key.ts'
+import { leaseStore } from './lease.ts'
 import { oidcStore } from './oidc.ts'
 import { purgeQueueStore } from './purge-queue.ts'
 import { personalValueStore } from './secret/personal.ts'
@@ -40,12 +42,14 @@ export function createStore(db: Db, keys: Keys) {
     accounts: accountStore(db, keys),
     audit: auditStore(db),
     auditRetention: auditRetentionStore(db),
+    backups: backupStore(db),
     changes: changeStore(db),
     devices: deviceStore(db, keys),
     emailConfirmations: emailConfirmationStore(db, keys),
     environments: environmentStore(db, keys),
     purgeQueue: purgeQueueStore(db),
     invites: inviteStore(db, keys),
+    leases: leaseStore(db),
     loginAddresses: loginAddressStore(db, keys),
     loginAttempts: loginAttemptStore(db, keys),
     members: memberStore(db, keys),

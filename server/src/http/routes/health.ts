@@ -11,16 +11,21 @@ export function healthRoutes(health: Health, forwarded: ForwardedWatch): Route[]
     plainRoute(
       '/readyz',
       async (exchange) => {
-        await health.checkReady()
-        const isTold = 'verbose' in Object(exchange.query) && isFromHere(exchange)
-        return { status: 'ready', ...(isTold && { untrustedForwarded: forwarded.count }) }
+        if (!('verbose' in Object(exchange.query))) {
+          await health.checkReady()
+          return { status: 'ready' }
+        }
+        const { isReady, checks } = await health.describe()
+        exchange.statusCode = isReady ? 200 : 503
+        const details = isFromHere(exchange) && { untrustedForwarded: forwarded.count }
+        return { status: isReady ? 'ready' : 'not ready', checks, ...details }
       },
       true,
     ),
   ]
 }
 
-/** Details are for programs on this machine: they tell how the service is set up. */
+/** These details are for programs on this machine: they tell how the service is set up. */
 function isFromHere({ socket, headers }: Exchange): boolean {
   const { remoteAddress = '', localAddress } = socket
   return headers['x-forwarded-for'] === undefined && (isLoopback(remoteAddress) || remoteAddress === localAddress)

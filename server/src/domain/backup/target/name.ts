@@ -18,7 +18,10 @@ export function backupTime(name: string): number | undefined {
   return Number.isNaN(at) ? undefined : at
 }
 
-/** The backup that this small file beside it marks as verified; undefined for the name of anything else. */
+/** The small file beside a backup that was verified. */
+export const markerOf = (name: string): string => `${name}${verifiedSuffix}`
+
+/** The backup that a marker belongs to; undefined for the name of anything else. */
 export function markedBackup(name: string): string | undefined {
   if (!name.endsWith(verifiedSuffix)) return undefined
   const backup = name.slice(0, -verifiedSuffix.length)

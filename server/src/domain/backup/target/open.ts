@@ -10,7 +10,7 @@ export async function openTarget(ctx: TargetContext, text: string): Promise<Back
   return openPlace(ctx, readPlace(text))
 }
 
-async function openPlace(ctx: TargetContext, place: BackupPlace): Promise<BackupTarget> {
+export async function openPlace(ctx: TargetContext, place: BackupPlace): Promise<BackupTarget> {
   if (place.kind === 'folder') return openFolder(place.path)
   // Loaded on demand: most installations keep their backups in a folder.
   const { openBucket } = await import('./s3.ts')

@@ -1,0 +1,47 @@
+/** What `doctor` says about scheduled backups. */
+import { realpath } from 'node:fs/promises'
+import { dirname, sep } from 'node:path'
+import type { Services } from '../context.ts'
+import { describeBackups, readBackupState } from './state.ts'
+
+type BackupFinding = {
+  readonly level: 'ok' | 'note' | 'wrong'
+  readonly what: string
+  readonly why?: string
+  readonly fix?: string
+}
+
+/** None if no backups are scheduled. */
+export async function backupFindings(services: Services): Promise<BackupFinding[]> {
+  const state = await readBackupState(services)
+  if (state === undefined) return []
+  const { ok, message } = describeBackups(state, services.now())
+  const error = state.failures > 0 ? ` Reason: ${state.lastError ?? 'unknown'}` : ''
+  const age: BackupFinding = ok
+    ? { level: 'ok', what: message }
+    : {
+        level: 'wrong',
+        what: `${message}${error}`,
+        why: 'Everything written since then would be lost with the store.',
+        fix: 'correct what the reason names; the service tries again within an hour.',
+      }
+  return [age, ...(await keyFindings(services))]
+}
+
+/** A key in the folder of the backups, or in a folder inside it: who takes the folder has both. */
+async function keyFindings({ config }: Services): Promise<BackupFinding[]> {
+  const { backup, masterKey } = config
+  if (backup.to?.kind !== 'folder' || masterKey.kind !== 'file') return []
+  const [folder, key] = await Promise.all([realPath(backup.to.path), realPath(dirname(masterKey.path))])
+  if (!`${key}${sep}`.startsWith(`${folder}${sep}`)) return []
+  return [
+    {
+      level: 'wrong',
+      what: 'the master key lies beside the backups',
+      why: 'Whoever copies that folder can read every secret.',
+      fix: 'move the key with COFFER_MASTER_KEY_FILE, or the backups with COFFER_BACKUP_TO.',
+    },
+  ]
+}
+
+const realPath = (path: string) => realpath(path).catch(() => path)

@@ -1,0 +1,68 @@
+/** Writes and verifies one backup file. A file that has its name has been verified. */
+import { spawn } from 'node:child_process'
+import { rename } from 'node:fs/promises'
+import { setPriority } from 'node:os'
+import { Failure } from '../../failure.ts'
+import type { Services } from '../context.ts'
+import type { Staging } from './staging.ts'
+import { verifyBackup } from './verify.ts'
+import { writeBackup } from './write.ts'
+
+/**
+ * The command `backup` in a process of its own, if this process can start one: reading, sealing and verifying a store
+ * would hold up requests, and the memory that it takes is returned at its end.
+ */
+export function makeBackup(services: Services, staging: Staging, name: string, signal: AbortSignal): Promise<void> {
+  const { program } = services
+  return program === undefined ? makeHere(services, staging, name, signal) : makeBeside(program, staging, name, signal)
+}
+
+async function makeHere(services: Services, staging: Staging, name: string, signal: AbortSignal): Promise<void> {
+  const unverified = `${staging.pathOf(name)}.unverified`
+  await writeBackup(services, unverified, { signal })
+  const scratchFolder = staging.folder
+  const { ok, problems } = await verifyBackup(unverified, async () => services.keys.master, { signal, scratchFolder })
+  if (!ok) throw notVerified(problems[0] ?? '')
+  await rename(unverified, staging.pathOf(name))
+}
+
+/** Lower than the service's own, so that requests come first. */
+const priority = 10
+const maxOutput = 20_000
+
+async function makeBeside(
+  program: readonly string[],
+  staging: Staging,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const args = [...program, 'backup', staging.pathOf(name), '--scratch', staging.folder]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], signal, killSignal: 'SIGKILL' })
+  const printed = { out: '', err: '' }
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    printed.out = (printed.out + text).slice(-maxOutput)
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    printed.err = (printed.err + text).slice(-maxOutput)
+  })
+  child.once('spawn', () => {
+    try {
+      if (child.pid !== undefined) setPriority(child.pid, priority)
+    } catch {
+      // It has ended already, or the system has no priorities.
+    }
+  })
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', resolve)
+  })
+  signal.throwIfAborted()
+  if (code === 0) return
+  const problem = /^ {2}wrong {2}(.+)$/m.exec(printed.out)?.[1]
+  if (problem !== undefined) throw notVerified(problem)
+  const sentence = printed.err.split('\n')[0]?.slice(0, 500)
+  throw new Failure('internal', sentence || 'The command "backup" ended without a reason.')
+}
+
+const notVerified = (problem: string) =>
+  new Failure('integrity', `The backup could not be verified, so it was not stored: ${problem}`)

@@ -1,0 +1,158 @@
+/** Scheduled backups: made, verified, stored, kept and removed; by one node of several; and failures that do no harm. */
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { tempFolder } from '../../../test/backup-target.ts'
+import { engine, openService, registerOwner, startService, type TestService } from '../../../test/harness.ts'
+import { startS3 } from '../../../test/s3-server.ts'
+import { runBackup } from '../../../test/scheduled-backup.ts'
+import { openStaging } from '../domain/backup/staging.ts'
+import { verifyBackup } from '../domain/backup/verify.ts'
+import { backUp } from './backup.ts'
+
+const hour = 3_600_000
+const day = 24 * hour
+const going = new AbortController().signal
+
+let folder: string
+let service: TestService
+beforeEach(async () => {
+  folder = join(await tempFolder(), 'backups')
+})
+afterEach(() => service.stop())
+
+async function start(settings: Record<string, string> = {}): Promise<void> {
+  service = await startService({ COFFER_BACKUP_TO: folder, ...settings })
+}
+const run = (afterMs = 0, one = service) => runBackup(one, afterMs)
+const stored = async () => (await readdir(folder)).toSorted()
+const backups = async () => (await stored()).filter((name) => name.endsWith('.backup'))
+const logged = (text: string) => service.logs.filter((line) => line.includes(text))
+const staged = async () => readdir((await openStaging(service.app.services.config)).folder)
+
+test('a backup is made at once and then every day, each verified and marked, and nothing stays in the staging folder', async () => {
+  await start()
+  await registerOwner(service)
+  await run()
+  await run(23 * hour)
+  expect((await backups()).length).toBe(1)
+  await run(hour + 1)
+  const names = await backups()
+  expect(names.length).toBe(2)
+  expect(await stored()).toEqual(names.flatMap((name) => [name, `${name}.verified`]))
+  const [name = ''] = names
+  const marker = JSON.parse(await readFile(join(folder, `${name}.verified`), 'utf8'))
+  expect(marker).toMatchObject({ name, version: service.app.services.version })
+  const scratchFolder = await tempFolder()
+  const verdict = await verifyBackup(join(folder, name), async () => service.app.services.keys.master, {
+    scratchFolder,
+  })
+  expect(verdict).toMatchObject({ ok: true, problems: [] })
+  expect(await staged()).toEqual([])
+  expect(logged('a backup was made').length).toBe(2)
+})
+
+test('without COFFER_BACKUP_TO nothing is made', async () => {
+  service = await startService()
+  await run()
+  expect(await service.app.services.store.backups.newestVerified('')).toBeUndefined()
+})
+
+test('old backups are removed by the rule, and files of others stay', async () => {
+  await start({ COFFER_BACKUP_KEEP: '2 daily' })
+  await mkdir(folder)
+  const foreign = ['notes.txt', 'coffer-20200101T000000Z-abcdef.backup.old']
+  for (const name of foreign) await writeFile(join(folder, name), 'x')
+  const unverified = 'coffer-20200101T000000Z-abcdef.backup'
+  await writeFile(join(folder, unverified), 'x')
+  for (let count = 0; count < 4; count++) await run(day + 1)
+  const names = await backups()
+  expect(names.length).toBe(2)
+  expect(names).not.toContain(unverified)
+  for (const name of foreign) expect(await stored()).toContain(name)
+  expect((await stored()).filter((name) => name.endsWith('.verified')).length).toBe(2)
+})
+
+test('of two nodes one makes the backup', async () => {
+  await start()
+  if (engine === 'sqlite') return expect(service.settings.COFFER_DATABASE_URL).toBeUndefined()
+  const other = await openService({ ...service.settings, COFFER_BACKUP_TO: folder }, service.dataDir)
+  await Promise.all([run(), run(0, other), run(), run(0, other)])
+  expect((await backups()).length).toBe(1)
+  await run(0, other)
+  expect((await backups()).length).toBe(1)
+  await other.stop()
+})
+
+test('a failed run is logged once, kept with its reason, and repeated after a minute, two, four, up to an hour', async () => {
+  await start()
+  await rm(folder, { force: true, recursive: true })
+  await writeFile(folder, 'no folder')
+  const runs = async () => logged('a backup failed').length
+  await run()
+  expect(await runs()).toBe(1)
+  expect(logged('a backup failed')[0]).toContain('cannot be written to (ENOTDIR)')
+  for (const minutes of [1, 2, 4, 8, 16, 32, 60, 60, 60]) {
+    const before = await runs()
+    await run(minutes * 60_000 - 30_000)
+    expect(await runs()).toBe(before)
+    await run(31_000)
+    expect(await runs()).toBe(before + 1)
+  }
+  const failed = await service.app.services.store.backups.listFailedSince(folder, 0, 100)
+  expect(failed.length).toBe(10)
+  expect(failed[0]?.error).toContain('cannot be written to (ENOTDIR)')
+  await rm(folder)
+  await run(hour + 1)
+  expect((await backups()).length).toBe(1)
+  expect((await service.call('GET', '/readyz')).status).toBe(200)
+})
+
+test('a backup that could not be stored is not made anew: the next run stores the staged one', async () => {
+  const s3 = await startS3()
+  service = await startService(
+    { COFFER_BACKUP_TO: 's3://backups/prod', ...s3.settings },
+    { sleep: async () => undefined },
+  )
+  s3.fault = ({ operation }) => (operation === 'PutObject' ? 'slowDown' : undefined)
+  await run()
+  expect(logged('a backup failed')[0]).toContain('answered 503 SlowDown')
+  const [name = ''] = await staged()
+  s3.fault = () => undefined
+  await run(61_000)
+  expect([...s3.objects.keys()].toSorted()).toEqual([`prod/${name}`, `prod/${name}.verified`])
+  expect(await staged()).toEqual([])
+  expect(s3.violations).toEqual([])
+  await s3.close()
+})
+
+test('a run that was killed leaves a lease and files, which the next run ends and removes', async () => {
+  await start()
+  const { store, config, now } = service.app.services
+  const { folder: stagingFolder } = await openStaging(config)
+  const name = 'coffer-20200101T000000Z-abcdef.backup'
+  for (const left of [name, `${name}.part`, `${name}.unverified`]) await writeFile(join(stagingFolder, left), 'x')
+  await mkdir(join(stagingFolder, 'coffer-verify-0123456789ab'))
+  await store.leases.claim('backup', now(), now() + 60_000)
+  await store.backups.insert({ id: 'killed', target: folder, name, startedAt: now() - 1 })
+  await backUp(service.app.services, going)
+  await expect(backups()).rejects.toThrow('ENOENT')
+  await run(61_000)
+  const [ended] = await store.backups.listFailedSince(folder, 0, 10)
+  expect(ended).toMatchObject({ id: 'killed', error: 'The run was ended before its end.' })
+  expect((await backups()).length).toBe(1)
+  expect(await staged()).toEqual([])
+})
+
+test('a stop of the service ends a run soon, and the next start makes the backup', async () => {
+  await start()
+  const stopping = new AbortController()
+  const running = backUp(service.app.services, stopping.signal)
+  stopping.abort()
+  await running
+  expect(logged('a backup failed')).toEqual([])
+  const [failed] = await service.app.services.store.backups.listFailedSince(folder, 0, 10)
+  expect(failed?.error).toBe('The service was stopped during the backup.')
+  await run(61_000)
+  expect((await backups()).length).toBe(1)
+})

@@ -1,0 +1,15 @@
+import { backupFindings } from '../../domain/backup/finding.ts'
+import type { Services } from '../../domain/context.ts'
+import type { Check } from './finding.ts'
+
+export function backupChecks(services: Services): Check[] {
+  if (services.config.backup.to === undefined) return []
+  return [
+    {
+      name: 'backup',
+      why: 'Nobody can tell whether there is a backup to restore.',
+      fix: 'run the check again once the store answers.',
+      run: () => backupFindings(services),
+    },
+  ]
+}

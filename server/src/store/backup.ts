@@ -1,0 +1,63 @@
+/** The record of the backups that this installation has made, and of runs that failed. */
+import { type Db, sql } from './engine/sql.ts'
+
+export type BackupRecord = {
+  readonly id: string
+  readonly target: string
+  readonly name: string
+  readonly startedAt: number
+  readonly finishedAt: number | null
+  readonly verifiedAt: number | null
+  readonly bytes: number | null
+  readonly error: string | null
+}
+
+export function backupStore(db: Db) {
+  return {
+    async insert(record: Pick<BackupRecord, 'id' | 'target' | 'name' | 'startedAt'>): Promise<void> {
+      const { id, target, name, startedAt } = record
+      await db.run(sql`
+        insert into backup (id, target, name, started_at) values (${id}, ${target}, ${name}, ${startedAt})`)
+    },
+
+    /** False if there is no such row. */
+    async finish(
+      id: string,
+      end: Pick<BackupRecord, 'finishedAt' | 'verifiedAt' | 'bytes' | 'error'>,
+    ): Promise<boolean> {
+      const changed = await db.run(sql`
+        update backup set finished_at = ${end.finishedAt}, verified_at = ${end.verifiedAt}, bytes = ${end.bytes},
+          error = ${end.error}
+        where id = ${id}`)
+      return changed === 1
+    },
+
+    /** The newest backup of this target that was verified and stored. */
+    async newestVerified(target: string): Promise<BackupRecord | undefined> {
+      return db.one<BackupRecord>(sql`
+        select id, target, name, started_at as "startedAt", finished_at as "finishedAt", verified_at as "verifiedAt",
+          bytes, error
+        from backup where target = ${target} and verified_at is not null order by started_at desc limit 1`)
+    },
+
+    /** Runs of this target that ended without a backup since then, the newest first. */
+    async listFailedSince(target: string, sinceMs: number, limit: number): Promise<BackupRecord[]> {
+      return db.all<BackupRecord>(sql`
+        select id, target, name, started_at as "startedAt", finished_at as "finishedAt", verified_at as "verifiedAt",
+          bytes, error
+        from backup
+        where target = ${target} and started_at > ${sinceMs} and verified_at is null and finished_at is not null
+        order by started_at desc limit ${limit}`)
+    },
+
+    /** Ends the rows of runs that were killed. Call with the lease, so that no run is under way. */
+    async endUnfinished(target: string, nowMs: number, error: string): Promise<void> {
+      await db.run(sql`
+        update backup set finished_at = ${nowMs}, error = ${error} where target = ${target} and finished_at is null`)
+    },
+
+    async removeBefore(target: string, beforeMs: number): Promise<void> {
+      await db.run(sql`delete from backup where target = ${target} and started_at < ${beforeMs}`)
+    },
+  }
+}
