@@ -52,6 +52,7 @@ export const deepOnly: readonly string[] = [
   'sdk/src/package.test.ts',
   'server/src/domain/backup/target/s3-fault.test.ts',
   'server/src/http/limits/slot.test.ts',
+  'server/src/http/pgbouncer.test.ts',
   'server/src/http/routes/secret/large-response.test.ts',
   'server/src/http/routes/secret/size.test.ts',
   'server/src/http/wire-certificate.test.ts',

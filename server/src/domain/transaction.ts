@@ -1,4 +1,5 @@
 /** Transactions with their audit entries, and the change log that tells every node which cached data is stale. */
+import { headRows } from '../store/audit/head.ts'
 import { type ChangeSubject, readEnvironmentSubject } from '../store/change.ts'
 import type { JointWork, Transaction } from '../store/engine/sql.ts'
 import { type Store, storeOver } from '../store/store.ts'
@@ -22,11 +23,12 @@ export async function inTransaction<Result>(
 ): Promise<Result> {
   const sorted = typeof chains === 'string' ? [chains] : [...new Set(chains)].sort()
   try {
-    const result = await ctx.engine.transaction(sorted.join(), async (transaction) => {
+    const enter = async (transaction: Transaction) => {
       const inside = await enterTransaction(ctx, transaction, sorted)
       await confirmWithin(inside)
       return work(inside)
-    })
+    }
+    const result = await ctx.engine.transaction(sorted.join(), enter, headRows(sorted))
     ctx.run.hasCommitted = true
     return result
   } finally {
@@ -47,7 +49,8 @@ export async function enterTransaction(
 
 /** Records an event without a change, such as a token exchange. Concurrent events of one chain share an audit row. */
 export function recordAct(ctx: Context, event: AuditEvent): Promise<void> {
-  return ctx.engine.joinTransaction(event.chain, event.chain, { ctx, event }, recordTogether)
+  const { chain } = event
+  return ctx.engine.joinTransaction(chain, chain, { ctx, event }, recordTogether, headRows([chain]))
 }
 
 const recordTogether: JointWork<{ ctx: Context; event: AuditEvent }, void> = async (transaction, asked) => {
@@ -71,7 +74,7 @@ export function inQuietTransaction<Result>(
 }
 
 /** Tells every node to drop its cached data about the subject: this node at the commit, others within a second. */
-export async function announce(ctx: WriteContext, subject: ChangeSubject, subjectId: string): Promise<void> {
+export function announce(ctx: WriteContext, subject: ChangeSubject, subjectId: string): void {
   const { transaction } = ctx
   const name = `change:${subject}:${subjectId}`
   if (transaction.scratch.has(name)) return
@@ -81,6 +84,8 @@ export async function announce(ctx: WriteContext, subject: ChangeSubject, subjec
   // Written just before the commit: a dry run or refused write would use up numbers that every node then waits for.
   transaction.beforeCommit.set(name, () => ctx.store.changes.append(subject, subjectId, ctx.now()))
   // Syncs depend on the values and on the rights of the person who set them up, so both kinds of change make them due.
-  if (subject === 'environment') await ctx.store.syncs.wake(readEnvironmentSubject(subjectId).environmentId, ctx.now())
-  if (subject === 'workspace') await ctx.store.syncs.wakeAll(subjectId, ctx.now())
+  const { syncs } = ctx.store
+  if (subject === 'environment')
+    transaction.later(syncs.wake(readEnvironmentSubject(subjectId).environmentId, ctx.now()))
+  if (subject === 'workspace') transaction.later(syncs.wakeAll(subjectId, ctx.now()))
 }

@@ -4,7 +4,7 @@ import { lengthPrefixed } from '../../crypto/envelope.ts'
 import { isSignatureGenuine, signBytes } from '../../crypto/signing.ts'
 import { Failure, isFailure } from '../../failure.ts'
 import { type Log, traceOf } from '../../log.ts'
-import type { AuditHead, SignedHead } from '../../store/audit/audit.ts'
+import type { AuditHead, LockedHead, SignedHead } from '../../store/audit/head.ts'
 import type { Transaction } from '../../store/engine/sql.ts'
 import type { Keys } from '../../store/key/key.ts'
 import type { Store } from '../../store/store.ts'
@@ -27,7 +27,7 @@ export async function lockChain(ctx: ChainContext, chain: string): Promise<Chain
   // The cast is safe: only this file uses this key.
   const known = scratch.get(headName(chain)) as ChainHead | undefined
   if (known) return known
-  const stored = await orNothing(ctx, () => ctx.store.audit.lockHead(chain))
+  const stored = findLocked(ctx, chain) ?? (await orNothing(ctx, () => ctx.store.audit.lockHead(chain)))
   const isOurs = lastHeads(ctx.keys).get(chain) === headText(stored)
   const isSound = stored.sequence === 0 || isOurs || (await isHeadGenuine(ctx, chain, stored))
   if (!isSound) ctx.log.error('the signature of the head of an audit trail is wrong', { workspaceId: chain })
@@ -35,6 +35,12 @@ export async function lockChain(ctx: ChainContext, chain: string): Promise<Chain
   const head = { sequence, hash, cutSequence, isSound }
   scratch.set(headName(chain), head)
   return head
+}
+
+/** The head as the transaction locked it at its start. */
+function findLocked({ transaction }: ChainContext, chain: string): LockedHead | undefined {
+  // The cast is safe: `headRows` are the only rows that a transaction locks at its start.
+  return (transaction.locked as LockedHead[]).find(({ chainId }) => chainId === chain)
 }
 
 /** A change that cannot be audited must not happen: any error here fails the transaction, and the client may retry. */
@@ -61,7 +67,7 @@ export async function isHeadGenuine(
 /** Moves the head. It is signed and written once, just before the commit. */
 export function extendChain(ctx: ChainContext, chain: string, head: ChainHead): void {
   ctx.transaction.scratch.set(headName(chain), head)
-  ctx.transaction.beforeCommit.set(headName(chain), () => signHead(ctx, chain))
+  ctx.transaction.beforeCommit.set(headName(chain), () => signHead(ctx, chain, head))
 }
 
 /** Deletes entries up to this one. The new cut also invalidates what processes remember about stored key lists. */
@@ -72,16 +78,15 @@ export async function cutChain(ctx: ChainContext, chain: string, cutSequence: nu
 }
 
 /** Runs once per commit and chain, because a signature costs more than writing an entry. */
-async function signHead(ctx: ChainContext, chain: string): Promise<void> {
-  const { sequence, hash, isSound } = await lockChain(ctx, chain)
+function signHead(ctx: ChainContext, chain: string, { sequence, hash, isSound }: ChainHead): Promise<void> {
   // Signing on top of a broken head would hide the break, so it stays unsigned.
   const unsigned = { sequence, hash, signature: null, keyId: null }
   if (!isSound) return orNothing(ctx, () => ctx.store.audit.saveHead(chain, unsigned))
   const signer = ctx.keys.signer('audit')
   const signature = signBytes(signer, headBytes(chain, sequence, hash))
   const head = { sequence, hash, signature, keyId: signer.id }
-  await orNothing(ctx, () => ctx.store.audit.saveHead(chain, head))
   ctx.transaction.afterCommit.push(() => setBounded(lastHeads(ctx.keys), maxHeads, chain, headText(head)))
+  return orNothing(ctx, () => ctx.store.audit.saveHead(chain, head))
 }
 
 /** The heads that this process signed last. They need no verification, which costs more than signing. */

@@ -3,8 +3,10 @@ import { newId } from '../../crypto/id.ts'
 import { Failure } from '../../failure.ts'
 import { traceOf } from '../../log.ts'
 import { type BatchEntry, type SharedFields, sharedFields } from '../../store/audit/batch.ts'
+import { headRows } from '../../store/audit/head.ts'
 import { compactDetails, type NameBases } from '../../store/audit/key-list.ts'
 import { gather } from '../../store/engine/commit-queue.ts'
+import type { Transaction } from '../../store/engine/sql.ts'
 import { storeOver } from '../../store/store.ts'
 import { confirmEach } from '../access/confirm.ts'
 import type { Context } from '../context.ts'
@@ -63,7 +65,8 @@ export function createReadRecorder(
 
   /** Takes the queue only inside the transaction, so that reads that arrive during the previous commit are included. */
   async function flush(chain: string): Promise<void> {
-    await gather(() => pending.get(chain)?.length ?? 0)
+    // PostgreSQL's transaction begins with a round trip, and reads that arrive meanwhile are included anyway.
+    if (services.engine.kind === 'sqlite') await gather(() => pending.get(chain)?.length ?? 0)
     let reads: PendingRead[] | undefined
     let confirmed: PromiseSettledResult<void>[] = []
     const take = () => {
@@ -72,7 +75,7 @@ export function createReadRecorder(
       return taken
     }
     try {
-      await services.engine.transaction(chain, async (transaction) => {
+      const append = async (transaction: Transaction) => {
         reads = take()
         const store = storeOver(transaction.db, services.keys)
         const callers = reads.map(({ ctx }) => ctx)
@@ -81,7 +84,8 @@ export function createReadRecorder(
         if (seen.length === 0) return
         const entries = seen.map(({ entry }) => entry)
         await appendBatch({ ...services, store, transaction }, chain, entries)
-      })
+      }
+      await services.engine.transaction(chain, append, headRows([chain]))
       for (const [index, read] of (reads ?? []).entries()) {
         const confirmation = confirmed[index]
         if (confirmation?.status === 'rejected') read.reject(confirmation.reason)

@@ -21,9 +21,7 @@ export async function recordAll(acts: readonly Act[]): Promise<void> {
   if (!first) return
   const { ctx, event } = first
   const head = await lockChain(ctx, event.chain)
-  const recorded = await orNothing(ctx, () =>
-    acts.length === 1 ? insertOne(first, head) : insertActs(first, acts, head),
-  )
+  const recorded = await (acts.length === 1 ? insertOne(first, head) : insertActs(first, acts, head))
   extendChain(ctx, event.chain, { ...head, ...recorded })
 }
 
@@ -32,11 +30,11 @@ type Recorded = Pick<ChainHead, 'sequence' | 'hash'>
 async function insertOne({ ctx, event }: Act, head: ChainHead): Promise<Recorded> {
   const sequence = head.sequence + 1
   const { text: details, lists } = detailsOf(ctx, event)
-  await storeLists(ctx, event.chain, head, sequence, lists)
+  await orNothing(ctx, () => storeLists(ctx, event.chain, head, sequence, lists))
   const own = { chainId: event.chain, sequence, id: newId(), at: ctx.now(), requestId: ctx.request.id, details }
   const unhashed = { ...describeEvent(ctx, event), ...own }
   const hash = hashEntry(head.hash, canonicalEntry(unhashed))
-  await ctx.store.audit.insert({ ...unhashed, hash })
+  ctx.transaction.later(orNothing(ctx, () => ctx.store.audit.insert({ ...unhashed, hash })))
   return { sequence, hash }
 }
 
@@ -57,8 +55,8 @@ async function insertBatch(
 ): Promise<Recorded> {
   const row = composeBatch(chain, head, entries)
   const lists = new Set(entries.flatMap((entry) => entry.lists))
-  await storeLists(ctx, chain, head, row.lastSequence, lists)
-  await ctx.store.audit.insertBatch(row)
+  await orNothing(ctx, () => storeLists(ctx, chain, head, row.lastSequence, lists))
+  ctx.transaction.later(orNothing(ctx, () => ctx.store.audit.insertBatch(row)))
   return { sequence: row.lastSequence, hash: row.hash }
 }
 

@@ -3,24 +3,12 @@
  * hash covers the hash before it; the newest hash is signed.
  */
 
-import { anyOf, type Db, forUpdate, fragment, sql } from '../engine/sql.ts'
+import { anyOf, type Db, fragment, sql } from '../engine/sql.ts'
 import { type BatchRow, expandBatch, linksOfBatch } from './batch.ts'
-import { type AuditLink, type AuditRow, emptyHash, linkOf } from './entry.ts'
+import { type AuditLink, type AuditRow, linkOf } from './entry.ts'
+import { headStore } from './head.ts'
 import type { DetailsReader, KeyList } from './key-list.ts'
 import { type AuditFilter, type EntryFilter, entryFilter, patternsFor, typesOf } from './search.ts'
-
-export type SignedHead = {
-  readonly sequence: number
-  readonly hash: string
-  readonly signature: Uint8Array | null
-  readonly keyId: string | null
-}
-export type AuditHead = SignedHead & {
-  /** Entries up to here were removed. Unsigned: it only tells which cached key lists may be gone. */
-  readonly cutSequence: number
-}
-
-const headColumns = fragment(`sequence, hash, signature, key_id as "keyId", cut_sequence as "cutSequence"`)
 
 const columns = fragment(`
   chain_id as "chainId", sequence, id, at, actor_type as "actorType", actor_id as "actorId", actor_name as "actorName",
@@ -103,21 +91,7 @@ export function auditStore(db: Db) {
   }
 
   return {
-    /** Locks the chain, so that transactions append one after another. */
-    async lockHead(chainId: string): Promise<AuditHead> {
-      const head = await db.one<AuditHead>(sql`
-        select ${headColumns} from audit_head where chain_id = ${chainId} ${forUpdate}`)
-      if (head) return head
-      await db.run(sql`
-        insert into audit_head (chain_id, sequence, hash) values (${chainId}, 0, ${emptyHash}) on conflict do nothing`)
-      const created = await db.one<AuditHead>(sql`
-        select ${headColumns} from audit_head where chain_id = ${chainId} ${forUpdate}`)
-      return created ?? { sequence: 0, hash: emptyHash, signature: null, keyId: null, cutSequence: 0 }
-    },
-
-    async findHead(chainId: string): Promise<AuditHead | undefined> {
-      return db.one<AuditHead>(sql`select ${headColumns} from audit_head where chain_id = ${chainId}`)
-    },
+    ...headStore(db),
 
     /** The next chain by id, including chains of deleted workspaces. */
     async findChainAfter(chainId: string): Promise<string | undefined> {
@@ -128,13 +102,6 @@ export function auditStore(db: Db) {
           union all select min(chain_id) as id from audit_batch where chain_id > ${chainId}
           union all select min(id) as id from workspace where id > ${chainId}) a`)
       return row?.chainId ?? undefined
-    },
-
-    async saveHead(chainId: string, head: SignedHead): Promise<void> {
-      await db.run(sql`
-        update audit_head set sequence = ${head.sequence}, hash = ${head.hash}, signature = ${head.signature},
-          key_id = ${head.keyId}
-        where chain_id = ${chainId}`)
     },
 
     async insert(row: AuditRow): Promise<void> {

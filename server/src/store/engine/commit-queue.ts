@@ -9,6 +9,15 @@ import type { Db, JointWork, Transaction } from './sql.ts'
 /** One connection with an open transaction. */
 export type EngineConnection = {
   readonly db: Db
+  /** The rows that the transaction has locked. */
+  readonly locked?: readonly unknown[]
+  /**
+   * True if statements are sent without waiting for the answers of earlier ones, and the engine refuses to commit after
+   * a failed one.
+   */
+  readonly isPipelined?: boolean
+  /** True if the statement failed only because an earlier one of the transaction had. */
+  isFollowUp?(error: unknown): boolean
   savepoint(): Promise<void>
   releaseSavepoint(): Promise<void>
   rollbackToSavepoint(): Promise<void>
@@ -28,6 +37,12 @@ type Job = {
   resolve(value: unknown): void
   reject(error: unknown): void
 }
+type Batch = {
+  readonly connection: EngineConnection
+  readonly transaction: Transaction
+  /** Statements of the transaction that nobody has waited for yet. */
+  readonly unanswered: Promise<unknown>[]
+}
 type Outcome = { readonly job: Job; readonly settled: PromiseSettledResult<unknown> }
 
 const maxBatch = 128
@@ -45,7 +60,9 @@ export type CommitQueue = {
   readonly isIdle: boolean
 }
 
-type Listeners = {
+type Options = {
+  /** The begin takes a round trip, during which jobs arrive anyway: waiting for them would only cost processor time. */
+  readonly isRemote?: boolean
   readonly onIdle?: () => void
   /** A batch was lost: the storage failed, or the only job in the batch did. */
   readonly onFailure?: (error: unknown) => void
@@ -53,7 +70,7 @@ type Listeners = {
 
 export function createCommitQueue(
   begin: () => Promise<EngineConnection>,
-  { onIdle, onFailure }: Listeners = {},
+  { isRemote = false, onIdle, onFailure }: Options = {},
 ): CommitQueue {
   let waiting: Job[] = []
   let isRunning = false
@@ -62,10 +79,15 @@ export function createCommitQueue(
   async function drain(): Promise<void> {
     isRunning = true
     while (waiting.length > 0) {
-      await gather(() => waiting.length, lastCount)
-      const jobs = waiting.splice(0, maxBatch)
-      lastCount = jobs.length
-      const left = await runBatch(begin, jobs, onFailure)
+      if (isRemote) await yieldToEventLoop()
+      else await gather(() => waiting.length, lastCount)
+      // Taken only after the begin, which may wait for another node: jobs that arrive meanwhile are included.
+      const takeJobs = () => {
+        const jobs = waiting.splice(0, maxBatch)
+        lastCount = jobs.length
+        return jobs
+      }
+      const left = await runBatch(begin, takeJobs, onFailure)
       waiting = left.concat(waiting)
     }
     isRunning = false
@@ -114,45 +136,55 @@ export async function gather(count: () => number, lastCount = 0): Promise<void> 
 /** Returns the jobs that were not started in time. */
 async function runBatch(
   begin: () => Promise<EngineConnection>,
-  jobs: Job[],
-  onFailure: Listeners['onFailure'],
+  takeJobs: () => Job[],
+  onFailure: Options['onFailure'],
 ): Promise<Job[]> {
   let connection: EngineConnection
   try {
     connection = await begin()
   } catch (error) {
     onFailure?.(error)
-    for (const job of jobs) job.reject(error)
+    for (const job of takeJobs()) job.reject(error)
     return []
   }
+  const jobs = takeJobs()
+  const unanswered: Promise<unknown>[] = []
   const transaction: Transaction = {
     db: connection.db,
+    locked: connection.locked ?? [],
+    later(sent) {
+      // The transaction may fail before it looks at this promise.
+      sent.catch(() => undefined)
+      unanswered.push(sent)
+    },
     scratch: new Map(),
     beforeCommit: new Map(),
     afterCommit: [],
     afterEnd: [],
   }
+  const batch: Batch = { connection, transaction, unanswered }
   const outcomes: Outcome[] = []
   const startedAt = performance.now()
+  /** The group that is the whole batch, so that no savepoint protects the others from it. */
+  let wholeGroup: Job[] = []
   try {
     while (jobs.length > 0 && (outcomes.length === 0 || performance.now() - startedAt < maxBatchMs)) {
       const group = takeGroup(jobs)
       const isAll = outcomes.length + jobs.length === 0
-      const done = await runGroup(connection, transaction, group, !isAll)
-      if (done) {
-        outcomes.push(...done)
-        continue
-      }
-      jobs.unshift(...group.map((job) => ({ ...job, group: undefined })))
-      if (!isAll) continue
-      // The failed group is the whole batch: roll back and run its jobs one by one in the next batch.
+      if (isAll) wholeGroup = group
+      const done = await runGroup(batch, group, !isAll)
+      if (done) outcomes.push(...done)
+      else jobs.unshift(...group.map(alone))
+    }
+    await commitAll(batch)
+  } catch (error) {
+    // Its statements may have failed only now, if the connection is pipelined.
+    const mayGroupHaveFailed = outcomes.length === 0 || connection.isPipelined
+    if (wholeGroup.length > 1 && mayGroupHaveFailed && !connection.isLost(error)) {
       await connection.rollback().catch(() => undefined)
       for (const done of transaction.afterEnd) tell(done)
-      return jobs
+      return [...wholeGroup.map(alone), ...jobs]
     }
-    for (const finish of transaction.beforeCommit.values()) await finish()
-    await connection.commit()
-  } catch (error) {
     onFailure?.(error)
     await connection.rollback().catch(() => undefined)
     for (const done of transaction.afterEnd) tell(done)
@@ -175,6 +207,44 @@ async function runBatch(
   return jobs
 }
 
+/** Runs by itself in the next batch. */
+const alone = (job: Job): Job => ({ ...job, group: undefined })
+
+async function commitAll({ connection, transaction, unanswered }: Batch): Promise<void> {
+  for (const finish of transaction.beforeCommit.values()) {
+    if (connection.isPipelined) transaction.later(finish())
+    else await finish()
+  }
+  await afterAnswers({ connection, unanswered }, connection.commit)
+}
+
+/**
+ * Takes the step once all statements have succeeded. On a pipelined connection the step follows them at once, because the
+ * engine refuses it after a failed statement; only a statement that could not be sent holds it back.
+ */
+async function afterAnswers(
+  { connection, unanswered }: Pick<Batch, 'connection' | 'unanswered'>,
+  step: () => Promise<void>,
+): Promise<void> {
+  const sent = unanswered.splice(0)
+  if (!connection.isPipelined) {
+    await Promise.all(sent)
+    return step()
+  }
+  await Promise.race([Promise.all(sent), settleLocally()]).catch(() => requireAll(connection, sent))
+  await requireAll(connection, [...sent, step()])
+}
+
+/** Waits for every answer, and throws the error that caused the others. */
+async function requireAll(connection: EngineConnection, sent: readonly Promise<unknown>[]): Promise<void> {
+  const outcomes = await Promise.allSettled(sent)
+  const failed = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []))
+  if (failed.length > 0) throw failed.find((error) => !connection.isFollowUp?.(error)) ?? failed[0]
+}
+
+/** Resolves after everything that waits for no input: a statement that could not be sent has failed by then. */
+const settleLocally = (): Promise<void> => new Promise((resolve) => void process.nextTick(resolve))
+
 /** A failing listener must affect neither the commit nor the results of its jobs. */
 function tell(done: () => void): void {
   try {
@@ -195,12 +265,8 @@ function takeGroup(jobs: Job[]): Job[] {
 }
 
 /** Returns undefined if joint work failed as a whole: each of its jobs must then run alone. */
-async function runGroup(
-  connection: EngineConnection,
-  transaction: Transaction,
-  group: readonly Job[],
-  useSavepoint: boolean,
-): Promise<Outcome[] | undefined> {
+async function runGroup(batch: Batch, group: readonly Job[], useSavepoint: boolean): Promise<Outcome[] | undefined> {
+  const { connection, transaction, unanswered } = batch
   const scratch = new Map(transaction.scratch)
   const beforeCommit = new Map(transaction.beforeCommit)
   const afterCommit = [...transaction.afterCommit]
@@ -210,14 +276,17 @@ async function runGroup(
     if (useSavepoint) await connection.savepoint()
     const items = group.map(({ item }) => item)
     const settled = await first.work(transaction, items)
-    if (useSavepoint) await connection.releaseSavepoint()
+    if (useSavepoint) await afterAnswers(batch, connection.releaseSavepoint)
+    else if (!connection.isPipelined) await Promise.all(unanswered.splice(0))
     return group.map((job, index) => ({ job, settled: settled[index] ?? missing }))
-  } catch (error) {
+  } catch (thrown) {
+    const sent = unanswered.splice(0)
+    const error = connection.isFollowUp?.(thrown) ? await causeOf(requireAll(connection, sent), thrown) : thrown
     const rejectAll = () => {
       for (const job of group) job.reject(error)
     }
     const isLost = connection.isLost(error)
-    if (!useSavepoint && group.length > 1 && !isLost) return undefined
+    if (!useSavepoint && group.length > 1 && !isLost) throw error
     if (!useSavepoint || isLost) {
       rejectAll()
       throw error
@@ -233,5 +302,11 @@ async function runGroup(
     return group.length > 1 ? undefined : [{ job: first, settled: { status: 'rejected', reason: error } }]
   }
 }
+
+const causeOf = (answers: Promise<void>, thrown: unknown): Promise<unknown> =>
+  answers.then(
+    () => thrown,
+    (earlier: unknown) => earlier,
+  )
 
 const missing: PromiseRejectedResult = { status: 'rejected', reason: new Error('joint work forgot one of its items') }

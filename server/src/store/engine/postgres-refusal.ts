@@ -32,6 +32,7 @@ const reasons: Readonly<Record<string, string>> = {
 /** The driver gives these errors no code, so their text is matched; it is never repeated to the user. */
 const byText: readonly [text: RegExp, reason: string][] = [
   [/does not support SSL/, noTls],
+  [/unsupported startup parameter/, 'it is a PgBouncer: add pgbouncer=true to the parameters of COFFER_DATABASE_URL'],
   [/URI malformed/, 'a special character in COFFER_DATABASE_URL is not percent-encoded'],
   [/password must be a (non-empty )?string/, `COFFER_DATABASE_URL has no password, and the server asks for one`],
 ]

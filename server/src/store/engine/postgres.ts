@@ -2,12 +2,13 @@
  * The engine for many nodes: PostgreSQL through a pool of prepared statements. A lost connection is a 503 and never
  * blocks the pool.
  */
-import { hash } from 'node:crypto'
 import pg from 'pg'
-import { Failure } from '../../failure.ts'
+import { Failure, isFailure } from '../../failure.ts'
 import { createSlotPool, type SlotPool } from '../../slot/pool.ts'
 import { type CommitQueue, createCommitQueue, type EngineConnection } from './commit-queue.ts'
 import { givingWay, lockWaitMs } from './lock-wait.ts'
+import { isFollowUp, passingCodes, wrapErrors } from './postgres-error.ts'
+import { joinInserts, nameOf, portions } from './postgres-insert.ts'
 import { connectionsPerNode } from './postgres-limit.ts'
 import { postgresShapes, withPostgresTables } from './postgres-table-reader.ts'
 import { createRefusalBell } from './refusal.ts'
@@ -29,6 +30,7 @@ const types: pg.CustomTypesConfig = {
 }
 
 export function openPostgres(url: string, statementTimeoutMs = statementMs): Engine {
+  const hasSessions = !isPooled(url)
   const common = {
     connectionString: strict(url),
     connectionTimeoutMillis: connectTimeoutMs,
@@ -39,10 +41,15 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
   const pool = new pg.Pool({
     ...common,
     max: connectionsPerNode,
-    statement_timeout: statementTimeoutMs,
+    // A transaction may send statements without waiting for the answers of earlier ones.
+    pipeline: true,
     query_timeout: statementTimeoutMs + 1_000,
-    idle_in_transaction_session_timeout: idleTransactionTimeoutMs,
+    ...(hasSessions && {
+      statement_timeout: statementTimeoutMs,
+      idle_in_transaction_session_timeout: idleTransactionTimeoutMs,
+    }),
   })
+  const prepare: Prepare = hasSessions ? (query) => query : withoutName
   // The pool replaces a broken idle connection at the next query.
   pool.on('error', () => undefined)
   // The pool hands out a new connection before its user can attach a listener. An unhandled error event would end the
@@ -53,10 +60,11 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
   const slots = createSlotPool({ running: maxTransactions, maxWaitMs: connectTimeoutMs })
   const queues = new Map<string, CommitQueue>()
 
-  function queueFor(lock: string): CommitQueue {
+  function queueFor(lock: string, rows?: Sql): CommitQueue {
     let queue = queues.get(lock)
     if (!queue) {
-      queue = createCommitQueue(() => begin(pool, slots, partyOf(lock)), {
+      queue = createCommitQueue(() => begin(pool, prepare, slots, partyOf(lock), rows), {
+        isRemote: true,
         onIdle: () => queues.delete(lock),
         onFailure: refusals.ring,
       })
@@ -67,11 +75,14 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
 
   return {
     kind: 'postgres',
-    ...postgresDb((query) => pool.query(query)),
-    transaction: (lock, work) => queueFor(lock).run(work),
-    joinTransaction: (lock, group, item, work) => queueFor(lock).join(group, item, work),
+    ...postgresDb((query) => pool.query(prepare(query))),
+    transaction: (lock, work, rows) => queueFor(lock, rows).run(work),
+    joinTransaction: (lock, group, item, work, rows) => queueFor(lock, rows).join(group, item, work),
     onRefusal: refusals.listen,
-    checkDurability: () => checkDurability(pool),
+    checkDurability: async () => {
+      await checkDurability(pool)
+      if (!hasSessions) await checkTimeouts(pool)
+    },
     checkFiles: () => checkFiles(pool),
     migratedSteps: () => migratedSteps(pool),
     migrateStep: (...step) => givingWay(() => migrateStep(pool, ...step)),
@@ -82,6 +93,14 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
     close: () => pool.end(),
   }
 }
+
+/**
+ * PgBouncer in transaction mode gives each transaction another connection: it refuses settings of a session, and does not
+ * know statements that were prepared on another connection.
+ */
+const isPooled = (url: string): boolean => /[?&]pgbouncer=true(&|$)/.test(url)
+
+const withoutName = ({ text, values }: pg.QueryConfig): pg.QueryConfig => ({ text, ...(values && { values }) })
 
 /** The driver already treats these modes as verify-full, but prints a long warning about it. */
 function strict(url: string): string {
@@ -94,7 +113,13 @@ function strict(url: string): string {
  */
 const partyOf = (lock: string): string => lock.split(':')[0] ?? lock
 
-async function begin(pool: pg.Pool, slots: SlotPool, party: string): Promise<EngineConnection> {
+async function begin(
+  pool: pg.Pool,
+  prepare: Prepare,
+  slots: SlotPool,
+  party: string,
+  rows?: Sql,
+): Promise<EngineConnection> {
   const slot = await slots.acquire([party])
   const client = await wrapErrors(() => pool.connect()).catch((error: unknown) => {
     slot.release()
@@ -110,9 +135,11 @@ async function begin(pool: pg.Pool, slots: SlotPool, party: string): Promise<Eng
     client.release(brokenBy)
     slot.release()
   }
+  let isEnding = false
   const ask = async (query: pg.QueryConfig): Promise<pg.QueryResult> => {
+    if (isEnding) throw new Error('a statement came after the commit of its transaction')
     try {
-      return await client.query(query)
+      return await client.query(prepare(query))
     } catch (error) {
       // A server that did not answer this query will not answer a rollback either: discard the connection.
       if (error instanceof Error && !(error instanceof pg.DatabaseError)) brokenBy ??= error
@@ -122,25 +149,33 @@ async function begin(pool: pg.Pool, slots: SlotPool, party: string): Promise<Eng
   const execute = async (text: string) => {
     await wrapErrors(() => ask({ text }))
   }
+  const db = postgresDb(ask)
+  let locked: readonly unknown[]
   try {
-    await execute('begin')
+    locked = await beginAndLock(db, execute, rows)
   } catch (error) {
     brokenBy = error instanceof Error ? error : new Error('begin failed')
     release()
     throw error
   }
   return {
-    db: postgresDb(ask),
+    db,
+    locked,
+    isPipelined: true,
+    isFollowUp,
     savepoint: () => execute('savepoint one_of_many'),
     releaseSavepoint: () => execute('release savepoint one_of_many'),
     rollbackToSavepoint: () => execute('rollback to savepoint one_of_many'),
     commit: async () => {
-      const { command } = await wrapErrors(() => ask({ text: 'commit' }))
+      const committing = wrapErrors(() => ask({ text: 'commit' }))
+      isEnding = true
+      const { command } = await committing
       // If the work swallowed an error, the server answers a commit with a rollback and reports success.
       if (command !== 'COMMIT') throw new Failure('internal')
       release()
     },
     rollback: async () => {
+      isEnding = false
       try {
         if (!brokenBy) await execute('rollback')
       } catch (error) {
@@ -148,14 +183,35 @@ async function begin(pool: pg.Pool, slots: SlotPool, party: string): Promise<Eng
       }
       release()
     },
-    isLost: (error) => error instanceof Failure && error.code === 'unavailable',
+    isLost: (error) => error instanceof Failure && error.code === 'unavailable' && !isFollowUp(error),
+  }
+}
+
+/** Nobody waits between the two statements, so that a lock is held for one round trip less. */
+async function beginAndLock(db: Db, execute: (text: string) => Promise<void>, rows?: Sql): Promise<readonly unknown[]> {
+  const begun = execute('begin')
+  if (!rows) {
+    await begun
+    return []
+  }
+  const locking = db.all(rows)
+  locking.catch(() => undefined)
+  await begun
+  try {
+    return await locking
+  } catch (error) {
+    if (isFailure(error, 'unavailable')) throw error
+    // The work itself reports what is wrong with the rows that it cannot lock.
+    await execute('rollback')
+    await execute('begin')
+    return []
   }
 }
 
 type Runner = (query: pg.QueryConfig) => Promise<pg.QueryResult>
+/** Chooses whether the server keeps the prepared statement. */
+type Prepare = (query: pg.QueryConfig) => pg.QueryConfig
 
-/** Names a prepared statement by the digest of its text: equal on every connection, distinct for distinct texts. */
-const nameOf = (text: string) => `coffer_${hash('sha256', text, 'hex').slice(0, 32)}`
 const compiledQueries = new WeakMap<TemplateStringsArray, Compiled & { readonly name: string }>()
 
 function postgresDb(run: Runner): Db {
@@ -186,73 +242,25 @@ function postgresDb(run: Runner): Db {
   }
 }
 
-/** Limits of one insert: its values are in memory several times while it is sent. */
-const rowsPerInsert = 1_000
-const lengthPerInsert = 4 * 1024 * 1024
-
-function* portions<Row>(rows: readonly Row[], query: (row: Row) => Sql): Generator<Sql[]> {
-  let portion: Sql[] = []
-  let length = 0
-  for (const row of rows) {
-    const one = query(row)
-    portion.push(one)
-    for (const value of one.values) {
-      if (typeof value === 'string' || value instanceof Uint8Array) length += value.length
-    }
-    if (portion.length < rowsPerInsert && length < lengthPerInsert) continue
-    yield portion
-    portion = []
-    length = 0
-  }
-  if (portion.length > 0) yield portion
-}
-
-type ListType = 'text' | 'bigint' | 'bytea' | undefined
-/** Keyed by template, then by the column types of its lists. */
-const joinedInserts = new WeakMap<TemplateStringsArray, Map<string, { readonly name: string; readonly text: string }>>()
-
-/**
- * One prepared insert for any number of rows, with one array parameter per template value. A parameter for each single
- * value would make the server parse and plan every row count anew. All queries must come from the same template.
- */
-function joinInserts(queries: readonly Sql[]): pg.QueryConfig {
-  const [first] = queries
-  if (!first) throw new Error('there is nothing to insert')
-  const lists = first.values.map((_, place) => queries.map(({ values }) => values[place]))
-  const types = lists.map(listType)
-  const shapes = joinedInserts.get(first.strings) ?? new Map()
-  joinedInserts.set(first.strings, shapes)
-  const text = shapes.get(types.join())?.text ?? joinedText(first, types)
-  const insert = shapes.get(types.join()) ?? { name: nameOf(text), text }
-  shapes.set(types.join(), insert)
-  return { ...insert, values: lists.filter((_, place) => types[place]) }
-}
-
-/** Undefined if all values are null. */
-function listType(list: readonly unknown[]): ListType {
-  const value = list.find((one) => one !== null)
-  if (value === undefined) return undefined
-  if (typeof value === 'string') return 'text'
-  return typeof value === 'number' ? 'bigint' : 'bytea'
-}
-
-function joinedText(query: Sql, types: readonly ListType[]): string {
-  const { text, kinds } = compile(query, 'postgres')
-  const match = /^([\s\S]*?)values\s*\(([\s\S]*?)\)((?:\s*on conflict[\s\S]*)?)$/.exec(text.trim())
-  if (!match || kinds.some((kind) => kind !== 'value'))
-    throw new Error('runMany takes an insert with one group of values')
-  const [, head = '', group = '', tail = ''] = match
-  const items = group.replace(/\$(\d+)/g, (_all, number) => (types[number - 1] ? `v${number}` : 'null'))
-  const named = types.flatMap((type, place) => (type ? [{ name: `v${place + 1}`, type }] : []))
-  const lists = named.map(({ type }, index) => `$${index + 1}::${type}[]`)
-  return `${head}select ${items} from unnest(${lists}) as given(${named.map(({ name }) => name)})${tail}`
-}
-
 async function checkDurability(pool: pg.Pool): Promise<void> {
   for (const name of ['fsync', 'full_page_writes', 'synchronous_commit']) {
     const { rows } = await wrapErrors(() => pool.query(`show ${name}`))
     const value: unknown = rows[0]?.[name]
     if (value === 'off') throw new Error(`PostgreSQL's ${name} is off and must be on: a commit could be lost.`)
+  }
+}
+
+/** Without them, a node that stops in the middle of a transaction would keep its locks. */
+async function checkTimeouts(pool: pg.Pool): Promise<void> {
+  for (const [name, maxMs] of [
+    ['statement_timeout', statementMs],
+    ['idle_in_transaction_session_timeout', idleTransactionTimeoutMs],
+  ] as const) {
+    const found = await wrapErrors(() => pool.query(`select setting from pg_settings where name = '${name}'`))
+    const ms = Number(found.rows[0]?.setting)
+    if (ms > 0 && ms <= maxMs) continue
+    const wanted = `alter role … set ${name} = '${maxMs / 1_000}s'`
+    throw new Error(`PostgreSQL's ${name} must be set for the role that PgBouncer connects as: ${wanted}.`)
   }
 }
 
@@ -305,35 +313,4 @@ async function migrateStep(pool: pg.Pool, step: number, name: string, statement:
       throw error
     }
   })
-}
-
-/** SQLSTATE classes of a server that is down, starting, stopping, full or unreachable, or that rejects our login. */
-const unavailableClasses: ReadonlySet<string> = new Set(['08', '28', '3D', '53', '57', '58'])
-/** The server became a standby, or went read-only until its disk has space. */
-const readOnly = '25006'
-const uniqueViolation = '23505'
-const foreignKeyViolation = '23503'
-/** Serialization failure, deadlock, idle-in-transaction timeout: a retry may succeed. */
-const passingCodes: ReadonlySet<string> = new Set(['40001', '40P01', '25P03'])
-
-async function wrapErrors<Result>(work: () => Promise<Result>): Promise<Result> {
-  try {
-    return await work()
-  } catch (error) {
-    throw asFailure(error)
-  }
-}
-
-function asFailure(error: unknown): unknown {
-  if (!(error instanceof Error)) return error
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
-  if (code === uniqueViolation || code === foreignKeyViolation)
-    return new Failure('conflict', undefined, { cause: error })
-  // Errors that are not DatabaseError come from the socket or the pool. EPIPE only looks like a SQLSTATE.
-  const isServerAnswer = error instanceof pg.DatabaseError
-  const isRefusal = code === undefined || code === readOnly || unavailableClasses.has(code.slice(0, 2))
-  if (!isServerAnswer || isRefusal || passingCodes.has(code)) {
-    return new Failure('unavailable', undefined, { cause: error })
-  }
-  return error
 }

@@ -47,8 +47,18 @@ export type Db = {
  */
 export type Transaction = {
   readonly db: Db
+  /** The rows that were locked at the start; empty if the engine has only one writer. */
+  readonly locked: readonly unknown[]
+  /**
+   * Takes the promise of a statement that the rest of the transaction need not wait for: only the commit does. The
+   * statement must be sent already, and be the only one of the promise.
+   */
+  later(sent: Promise<unknown>): void
   scratch: Map<string, unknown>
-  /** Runs once before the commit, even if several transactions register the same name. */
+  /**
+   * Runs once before the commit, even if several transactions register the same name. Must send its only statement
+   * before it returns, because the commit may follow at once.
+   */
   beforeCommit: Map<string, () => Promise<void>>
   /** Runs after the commit and before any caller learns of it. */
   afterCommit: (() => void)[]
@@ -79,11 +89,18 @@ export type Engine = Db & {
   readonly kind: 'sqlite' | 'postgres'
   /**
    * All or nothing, acknowledged after a durable commit. Transactions with the same `lock` run one after another on
-   * this node and may share a commit; nothing slow may happen in `work`.
+   * this node and may share a commit; nothing slow may happen in `work`. `rows` locks rows against other nodes, and is the
+   * same for the same lock. It runs first, so that work which arrives meanwhile joins the commit.
    */
-  transaction<Result>(lock: string, work: (transaction: Transaction) => Promise<Result>): Promise<Result>
+  transaction<Result>(lock: string, work: (transaction: Transaction) => Promise<Result>, rows?: Sql): Promise<Result>
   /** Like `transaction`, but runs together with all waiting items of the same group and work. */
-  joinTransaction<Item, Result>(lock: string, group: string, item: Item, work: JointWork<Item, Result>): Promise<Result>
+  joinTransaction<Item, Result>(
+    lock: string,
+    group: string,
+    item: Item,
+    work: JointWork<Item, Result>,
+    rows?: Sql,
+  ): Promise<Result>
   /** Called when the storage fails to commit; not called when the work itself fails. */
   onRefusal(listener: (error: Failure) => void): void
   /** Throws an Error with one sentence if a commit would not survive a power failure. */

@@ -112,17 +112,23 @@ export function secretValueStore(db: Db, keys: Keys) {
 
     /**
      * Call before sealing anything in a transaction, because cached keys may be stale. A value sealed with a key that
-     * was rotated away could never be opened, and a deleted environment must take no values.
+     * was rotated away could never be opened, and a deleted environment must take no values. Returns the revisions of
+     * the environments.
      */
-    async requireNewestKeys(environmentIds: readonly string[], workspaceId: string, memory: KeyMemory): Promise<void> {
-      const rows = await db.all<{ environmentId: string; version: number | null }>(sql`
-        select e.id as "environmentId", max(k.version) as version
+    async requireNewestKeys(
+      environmentIds: readonly string[],
+      workspaceId: string,
+      memory: KeyMemory,
+    ): Promise<ReadonlyMap<string, number>> {
+      const rows = await db.all<{ environmentId: string; revision: number; version: number | null }>(sql`
+        select e.id as "environmentId", e.revision, max(k.version) as version
         from environment e left join environment_key k on k.environment_id = e.id and k.workspace_id = e.workspace_id
         where e.id ${anyOf(environmentIds)} and e.workspace_id = ${workspaceId} group by e.id`)
       if (rows.length < environmentIds.length) throw new Failure('notFound')
       for (const { environmentId, version } of rows) {
         if (memory.newest.get(environmentId)?.version !== version) memory.newest.delete(environmentId)
       }
+      return new Map(rows.map(({ environmentId, revision }) => [environmentId, revision]))
     },
 
     async open(

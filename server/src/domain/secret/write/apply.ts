@@ -20,22 +20,28 @@ export type ProjectChange = WritePlan & {
   readonly message: string
 }
 
+/** The revisions of the environments before the changes. */
+type KnownRevisions = ReadonlyMap<string, number>
+
 /** Applies the changes of requests to one project, in this order. */
 export async function applyChanges(
   ctx: WriteContext,
   access: ProjectAccess,
   changes: readonly ProjectChange[],
+  known: KnownRevisions,
 ): Promise<void> {
-  await applyValues(
-    ctx,
-    access,
-    changes.filter(({ planned }) => planned.length > 0),
-  )
+  const changed = changes.filter(({ planned }) => planned.length > 0)
+  await applyValues(ctx, access, changed, known)
   for (const change of changes) if (change.described.size > 0) await describe(access, change)
 }
 
 /** The only function that changes values. */
-async function applyValues(ctx: WriteContext, access: ProjectAccess, changes: readonly ProjectChange[]): Promise<void> {
+async function applyValues(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  changes: readonly ProjectChange[],
+  known: KnownRevisions,
+): Promise<void> {
   if (changes.length === 0) return
   const { snapshot, project } = access
   const workspaceId = snapshot.workspace.id
@@ -44,7 +50,7 @@ async function applyValues(ctx: WriteContext, access: ProjectAccess, changes: re
     await ctx.store.secrets.insertMany(fresh)
     await ctx.store.secrets.countAll(project.id, workspaceId, fresh.length)
   }
-  await takeRevisions(ctx, workspaceId, changes)
+  takeRevisions(ctx, workspaceId, changes, known)
   const values = new Map<string, SealedValue & { workspaceId: string }>()
   const versions: (VersionRow & { workspaceId: string })[] = []
   const touched = new Map<string, SecretRecord>()
@@ -71,8 +77,9 @@ async function applyValues(ctx: WriteContext, access: ProjectAccess, changes: re
       }
     }
   }
-  await ctx.store.secretValues.putMany([...values.values()])
-  await ctx.store.secretValues.insertVersions(versions)
+  const stored = [ctx.store.secretValues.putMany([...values.values()]), ctx.store.secretValues.insertVersions(versions)]
+  if (isOneInsert(versions)) for (const insert of stored) ctx.transaction.later(insert)
+  else await Promise.all(stored)
   await ctx.store.secrets.updateMany([...touched.values()])
   await recordAll(changes.map((change) => ({ ctx: change.ctx, event: describeChange(access, change) })))
   const isNew = fresh.length > 0 || touched.size > 0
@@ -95,8 +102,19 @@ async function describe(access: ProjectAccess, change: ProjectChange): Promise<v
   await announceEverywhere(ctx, access)
 }
 
+/** Rows that surely fit one insert: the transaction need not wait for it. */
+function isOneInsert(rows: readonly { readonly sealed: Uint8Array | null }[]): boolean {
+  const bytes = rows.reduce((sum, { sealed }) => sum + (sealed?.length ?? 0), 0)
+  return rows.length <= 64 && bytes <= 1024 * 1024
+}
+
 /** Reserves revision numbers with one statement per environment. The numbers follow the order of the requests. */
-async function takeRevisions(ctx: WriteContext, workspaceId: string, changes: readonly ProjectChange[]): Promise<void> {
+function takeRevisions(
+  ctx: WriteContext,
+  workspaceId: string,
+  changes: readonly ProjectChange[],
+  known: KnownRevisions,
+): void {
   const shared = changes.flatMap(({ planned, revisions }) =>
     planned.flatMap(({ edit, ownerId, status }) =>
       ownerId === '' ? [{ id: edit.environment.id, revisions, status }] : [],
@@ -106,8 +124,10 @@ async function takeRevisions(ctx: WriteContext, workspaceId: string, changes: re
     const counted = entries.reduce((sum, { status }) => sum + countedBy[status], 0)
     const takers = [...new Set(entries.map(({ revisions }) => revisions))].filter(({ of }) => of(environmentId) === 0)
     const { secretValues } = ctx.store
-    const last = await secretValues.advanceRevision(environmentId, workspaceId, takers.length, counted, ctx.now())
-    for (const [index, revisions] of takers.entries()) revisions.set(environmentId, last - takers.length + 1 + index)
+    const before = known.get(environmentId) ?? 0
+    // The lock of the workspace keeps the number, so the answer is not needed.
+    ctx.transaction.later(secretValues.advanceRevision(environmentId, workspaceId, takers.length, counted, ctx.now()))
+    for (const [index, revisions] of takers.entries()) revisions.set(environmentId, before + 1 + index)
   }
 }
 

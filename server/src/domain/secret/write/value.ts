@@ -1,5 +1,6 @@
 /** Writes single values. Concurrent requests for one project share a transaction. */
 import type { SecretPath, ValueChange, WriteResult } from '@coffer/contract/secret'
+import { headRows } from '../../../store/audit/head.ts'
 import type { JointWork } from '../../../store/engine/sql.ts'
 import { type ProjectAccess, requireProject } from '../../access/access.ts'
 import { confirmWithin } from '../../access/confirm.ts'
@@ -49,7 +50,13 @@ function joinWrite(ctx: Context, access: ProjectAccess, edit: Edit, message?: st
   return recordingComparison(ctx, access, async (compared) => {
     const { workspace } = access.snapshot
     const asked = { ctx, access, edit, message, compared }
-    const { planned, results } = await ctx.engine.joinTransaction(workspace.id, access.project.id, asked, writeTogether)
+    const { planned, results } = await ctx.engine.joinTransaction(
+      workspace.id,
+      access.project.id,
+      asked,
+      writeTogether,
+      headRows([workspace.id]),
+    )
     ctx.run.hasCommitted = true
     return { result: results, isRecorded: planned.length > 0 }
   })

@@ -81,7 +81,13 @@ export async function writeRequests(requests: readonly WriteRequest[]): Promise<
   const [first] = requests
   if (!first) return []
   const { ctx, access } = first
-  const secrets = await findSecrets(ctx, access, requests)
+  const edits = requests.flatMap((request) => request.edits)
+  const environmentIds = [...new Set(edits.map(({ environment }) => environment.id))]
+  const { workspace, environmentKeys } = access.snapshot
+  // Sent together with the next query, and awaited once a request needs its result.
+  const revisions = ctx.store.secretValues.requireNewestKeys(environmentIds, workspace.id, environmentKeys)
+  revisions.catch(() => undefined)
+  const secrets = await findSecrets(ctx, access, edits)
   const unseen = await findUnseenByEach(ctx.store, requests, ({ edits }) =>
     edits.flatMap(({ key }) => secrets.get(key)?.id ?? []),
   )
@@ -89,13 +95,16 @@ export async function writeRequests(requests: readonly WriteRequest[]): Promise<
   for (const request of requests) {
     checked.push(await settle(() => checkRequest(request, secrets, unseen.get(request))))
   }
-  const present = await loadPresent(ctx, access, listFulfilled(checked), secrets)
+  const allowed = listFulfilled(checked)
+  if (allowed.length === 0) return listRefusals(checked)
+  const known = await revisions
+  const present = await loadPresent(ctx, access, allowed, secrets)
   const planned: PromiseSettledResult<ProjectChange>[] = []
   for (const outcome of checked) {
     const isRefused = outcome.status === 'rejected'
     planned.push(isRefused ? outcome : await settle(() => planRequest(outcome.value, present)))
   }
-  await applyChanges(ctx, access, listFulfilled(planned))
+  await applyChanges(ctx, access, listFulfilled(planned), known)
   return planned
 }
 
@@ -109,6 +118,9 @@ async function settle<Result>(step: () => Promise<Result>): Promise<PromiseSettl
   }
 }
 
+const listRefusals = (outcomes: readonly PromiseSettledResult<unknown>[]): PromiseRejectedResult[] =>
+  outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome] : []))
+
 const listFulfilled = <Result>(outcomes: readonly PromiseSettledResult<Result>[]): Result[] =>
   outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
 
@@ -116,9 +128,8 @@ const listFulfilled = <Result>(outcomes: readonly PromiseSettledResult<Result>[]
 async function findSecrets(
   ctx: WriteContext,
   access: ProjectAccess,
-  requests: readonly WriteRequest[],
+  edits: readonly Edit[],
 ): Promise<Map<string, SecretRecord>> {
-  const edits = requests.flatMap((request) => request.edits)
   const known = new Map(edits.flatMap(({ key, secret }) => (secret ? [[key, secret]] : [])))
   const keys = [...new Set(edits.map(({ key }) => key))].filter((key) => !known.has(key))
   const ids = keys.filter(isId)
@@ -173,13 +184,10 @@ async function loadPresent(
   requests: readonly CheckedRequest[],
   secrets: Map<string, SecretRecord>,
 ): Promise<Present> {
-  const { workspace, environmentKeys } = access.snapshot
   const { secretValues } = ctx.store
   const edits = requests.flatMap((request) => request.edits)
-  const environmentIds = [...new Set(edits.map(({ environment }) => environment.id))]
   // Requests with personal values are written alone: see `mayShareWrite`.
   const ownerId = requests[0]?.ownerId ?? ''
-  await secretValues.requireNewestKeys(environmentIds, workspace.id, environmentKeys)
   const names = new Map([...secrets.values()].map(({ id, name }) => [id, name]))
   const allowance = createWriteAllowance(ctx)
   const rows: SealedValue[] = []
