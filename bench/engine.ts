@@ -37,7 +37,7 @@ export type Engine = {
   stop(): Promise<void>
 }
 /** Processor time of the server and all of its processes so far. */
-export type PostgresEngine = Engine & { cpuMs(): number }
+type PostgresEngine = Engine & { cpuMs(): number }
 
 export const sqlite: Engine = {
   name: 'SQLite',
