@@ -2,6 +2,7 @@
 import type { Case } from './case.ts'
 import { clock } from './clock.ts'
 import { disk } from './disk.ts'
+import { failover } from './failover.ts'
 import { flip } from './flip.ts'
 import { fuzz } from './fuzz.ts'
 import { kill } from './kill.ts'
@@ -20,6 +21,7 @@ export const cases: readonly Case[] = [
   raw,
   term,
   outage,
+  failover,
   disk,
   sync,
   clock,

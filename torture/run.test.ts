@@ -17,6 +17,7 @@ const minimumCounts: Record<string, Counts> = {
   kill: { kills: 2, 'acknowledged writes': 2 },
   term: { stops: 1, answers: 50, 'acknowledged writes': 20 },
   outage: { stops: 1, 'acknowledged writes': 6 },
+  failover: { failovers: 1, 'acknowledged writes': 40 },
   disk: { 'times full': 1, 'refused with 503': 10 },
   flip: { 'bits flipped': 2 },
   sync: { 'acknowledged writes': 5, syncs: 3 },
