@@ -74,7 +74,7 @@ export async function createApp(
   await follower.start()
   const limiters = await createLimiters(config, log)
   const forwarded = createForwardedWatch(log)
-  const metrics = await createMetrics(config, figuresOf(services), forwarded)
+  const metrics = await createMetrics(config, figuresOf(services), forwarded, tls)
   let isStopping = false
   const health = createHealth(services)
   const budgets = replacements.budgets ?? createByteBudgets()

@@ -25,13 +25,14 @@ export async function createMetrics(
   { metricsToken, metricsPort }: Config,
   figures: { syncs(): Promise<SyncFigures>; backups(): Promise<BackupFigures | undefined> },
   forwarded: { readonly count: number },
+  tls: { readonly expiresAt: number } | undefined,
 ): Promise<Metrics> {
   const isShown = metricsToken !== undefined || metricsPort !== undefined
   const shown = isShown ? await watchProcess() : undefined
   return {
     observe: shown?.observe ?? (() => undefined),
     render: async () =>
-      `${(await shown?.registry.metrics()) ?? ''}\n${renderSyncs(await figures.syncs())}${renderBackups(await figures.backups())}${renderForwarded(forwarded.count)}`,
+      `${(await shown?.registry.metrics()) ?? ''}\n${renderSyncs(await figures.syncs())}${renderBackups(await figures.backups())}${renderForwarded(forwarded.count)}${tls ? renderExpiry(tls.expiresAt) : ''}`,
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
   }
 }
@@ -109,6 +110,13 @@ function renderBackups(figures: BackupFigures | undefined): string {
   }
   return `${lines.join('\n')}\n`
 }
+
+const renderExpiry = (expiresAt: number) =>
+  [
+    '# HELP coffer_tls_certificate_expiry_seconds Unix time at which the TLS certificate in use ends.',
+    '# TYPE coffer_tls_certificate_expiry_seconds gauge',
+    `coffer_tls_certificate_expiry_seconds ${expiresAt / 1_000}\n`,
+  ].join('\n')
 
 /** Wrong tokens per minute and network. Beyond this limit even the right token is refused, or guessing could go on. */
 const maxGuesses = 20

@@ -1,6 +1,8 @@
 /** A start with TLS, and a start without it where others could listen. */
+import { X509Certificate } from 'node:crypto'
 import { chmod, rm } from 'node:fs/promises'
 import { Agent, request } from 'node:https'
+import { text as readText } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { caller } from '../../../test/caller.ts'
 import { makeCertificate } from '../../../test/certificate.ts'
@@ -41,13 +43,14 @@ test('the service and its metrics are served by https, on every address', async 
   const call = caller(service.url.replace('http:', 'https:'), agent)
   expect(service.messages().join('\n')).toContain('https://coffer.test/setup')
   expect((await call('GET', '/readyz')).status).toBe(200)
-  const status = await new Promise<number | undefined>((resolve, reject) => {
+  const metrics = await new Promise<string>((resolve, reject) => {
     const url = `https://127.0.0.1:${metricsPort}/metrics`
-    request(url, { agent }, (response) => resolve(response.resume().statusCode))
+    request(url, { agent }, (response) => resolve(readText(response)))
       .on('error', reject)
       .end()
   })
-  expect(status).toBe(200)
+  const endsAt = Date.parse(new X509Certificate(pair.certificate).validTo) / 1_000
+  expect(metrics).toContain(`\ncoffer_tls_certificate_expiry_seconds ${endsAt}\n`)
   agent.destroy()
   expect(await service.stop()).toMatchObject({ code: 0 })
 })

@@ -8,6 +8,8 @@ import { type KeyPair, readKeyPair } from './certificate.ts'
 import { type HandshakeLimit, handshakeTimeoutMs, limitHandshakes } from './handshake-limit.ts'
 
 export type Tls = {
+  /** When the certificate in use ends. */
+  readonly expiresAt: number
   /** An HTTPS server that always uses the newest certificate. */
   createServer(options: ServerOptions): Server
   /** Disconnects clients in the middle of a handshake. */
@@ -58,6 +60,9 @@ export async function openTls(files: TlsFiles, log: Log, now: () => number): Pro
   let timer: NodeJS.Timeout | undefined
 
   return {
+    get expiresAt() {
+      return pair.expiresAt
+    },
     createServer(options) {
       const server = process.getBuiltinModule('node:https').createServer({
         ...options,

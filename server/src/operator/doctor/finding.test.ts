@@ -88,7 +88,10 @@ describe('the running service', () => {
       }
       const headers = { 'x-forwarded-for': '192.0.2.3' }
       const through = await service.call('GET', '/readyz?verbose', { headers })
-      expect(through.body).toEqual({ status: 'ready' })
+      expect(through.body).toMatchObject({ status: 'ready' })
+      expect(through.body).not.toHaveProperty('untrustedForwarded')
+      const direct = await service.call('GET', '/readyz?verbose')
+      expect(direct.body).toMatchObject({ status: 'ready', untrustedForwarded: 3 })
       expect((await service.call('GET', '/readyz')).body).toEqual({ status: 'ready' })
       expect(await only('service', settings)).toEqual([
         { level: 'ok', what: `ready at 127.0.0.1 port ${port}` },
