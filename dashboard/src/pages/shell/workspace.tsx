@@ -8,6 +8,7 @@ import { Button } from '../../parts/button.tsx'
 import { Icon } from '../../parts/icon.tsx'
 import { Menu } from '../../parts/menu.tsx'
 import { PageMissing, ShutOutPage } from '../failed.tsx'
+import { BackupBanner } from './backup-banner.tsx'
 import { PersonMenu } from './person-menu.tsx'
 import './shell.css'
 import { useOpenPalette } from './shortcuts.tsx'
@@ -66,6 +67,7 @@ export function WorkspaceFrame() {
         </div>
       </nav>
       <main className="shell-main">
+        {canManageWorkspace && <BackupBanner />}
         {refusal ? <ShutOutPage workspace={workspace.name} refusal={refusal} onRetry={projects.refetch} /> : <Outlet />}
       </main>
     </div>

@@ -2,6 +2,7 @@
 import { createReadStream } from 'node:fs'
 import { type FileHandle, open, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { syncFolder } from '../file.ts'
 import type { TransferOptions } from './target.ts'
 
 export const unfinishedSuffix = '.part'
@@ -38,14 +39,4 @@ export async function writeDurably(to: string, write: (file: FileHandle) => Prom
   }
   await rename(`${to}${unfinishedSuffix}`, to)
   await syncFolder(dirname(to))
-}
-
-/** A rename survives a power failure only once the folder is synced. */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder)
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
 }
