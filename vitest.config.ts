@@ -59,7 +59,7 @@ const postgres = {
   exclude: [
     'server/src/store/engine/sqlite*.test.ts',
     'server/src/http/wire*.test.ts',
-    'server/src/operator/command.test.ts',
+    'server/src/operator/{command,backup-damage}.test.ts',
     ...(isFast ? deepOnly : []),
   ],
   env: { COFFER_TEST_ENGINE: 'postgres' },
