@@ -68,6 +68,7 @@ export const deepOnly: readonly string[] = [
   'server/src/store/engine/lock-wait.test.ts',
   'server/src/jobs/backup-disk.test.ts',
   'server/src/operator/scheduled-backup.test.ts',
+  'server/src/operator/sealed.test.ts',
   'server/src/store/engine/sqlite-file.test.ts',
   'server/src/store/engine/sqlite-snapshot.test.ts',
   'server/src/store/upgrade-kill.test.ts',

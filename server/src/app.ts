@@ -148,6 +148,8 @@ async function closeServer(http: Server, tls: Tls | undefined, farewellMs: numbe
 export type Replacements = Pick<Services, 'outbound' | 'sleep' | 'program'> & {
   readonly budgets: ByteBudgets
   readonly dashboardFolder: string
+  /** The store, if it is open already. */
+  readonly opened: OpenStore
 }
 
 /** Maximum wait for the store: metrics matter most during an outage, and must not hang with it. */
@@ -179,7 +181,8 @@ export async function createServices(
   now: () => number = Date.now,
   replacements: Partial<Replacements> = {},
 ): Promise<Services> {
-  return assemble(given, await makeStore(given, log, now), log, now, replacements)
+  const opened = replacements.opened ?? (await makeStore(given, log, now))
+  return assemble(given, opened, log, now, replacements)
 }
 
 /** Everything below HTTP, for operator commands. Uses the existing store and never creates or migrates one. */

@@ -5,11 +5,11 @@ import { Failure } from './failure.ts'
 import { installation } from './installation.ts'
 import { traceOf } from './log.ts'
 import { MasterKeyError } from './master-key/error.ts'
-import { StartError } from './open-store.ts'
 import { commandTable, type OperatorCommand } from './operator/table.ts'
 import type { Print } from './operator/with-operator.ts'
 import { serve } from './serve.ts'
 import { settings } from './setting.ts'
+import { StartError } from './start-error.ts'
 import { readVersion } from './version.ts'
 
 const usageWidth = 30

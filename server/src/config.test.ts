@@ -78,6 +78,8 @@ const accepted: [string, string, Partial<Config>][] = [
   ['COFFER_MASTER_KEY', 'q'.repeat(44), { masterKey: { kind: 'value', value: 'q'.repeat(44) } }],
   ['COFFER_MASTER_KEY_FILE', '/run/key', { masterKey: { kind: 'file', path: '/run/key' } }],
   ['COFFER_MASTER_KEY_COMMAND', 'pass coffer', { masterKey: { kind: 'command', command: 'pass coffer' } }],
+  ['COFFER_MASTER_KEY_SHARES', 'on', { masterKey: { kind: 'shares' } }],
+  ['COFFER_MASTER_KEY_SHARES', 'off', {}],
   [
     'COFFER_MASTER_KEY_GOOGLE_KMS',
     'projects/example.com:p/locations/global/keyRings/r/cryptoKeys/k',

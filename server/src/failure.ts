@@ -46,6 +46,11 @@ const catalogue = {
     message: 'The vendor is unavailable or gave an unexpected response; try again in a moment.',
   },
   overloaded: { status: 503, message: 'The service is busy; try again in a moment.' },
+  sealed: {
+    status: 503,
+    message:
+      'The service is sealed: its operators must hand it shares of the master key, with "keys unseal" on its machine.',
+  },
   stopping: { status: 503, message: 'The service is stopping; try again in a moment.' },
 } as const
 

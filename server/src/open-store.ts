@@ -10,7 +10,9 @@ import type { Log } from './log.ts'
 import { custodyName, isSameCustody } from './master-key/custody.ts'
 import { loadMasterKey, type WrappedMaster } from './master-key/master-key.ts'
 import { masterKeySettings } from './master-key/read-source.ts'
+import type { ShareSet } from './master-key/share.ts'
 import { createOutbound } from './outbound.ts'
+import { StartError } from './start-error.ts'
 import { parameterProblem, postgresRefusal } from './store/engine/postgres-refusal.ts'
 import type { Engine } from './store/engine/sql.ts'
 import { openSqlite } from './store/engine/sqlite.ts'
@@ -21,23 +23,47 @@ import { type Keys, type MasterAccess, masterAccess, openKeys } from './store/ke
 import { hasKeys, makeKeys } from './store/key/register.ts'
 import { migrate, requireCurrentSchema } from './store/migrate.ts'
 
-export class StartError extends Error {}
-
 export const databaseFile = 'coffer.db'
 
 export type OpenStore = { readonly engine: Engine; readonly keys: Keys }
 
 /** Opens the store, or creates it: checks that its commits are durable, migrates it and unlocks its keys. */
 export async function makeStore(config: Config, log: Log, now: () => number): Promise<OpenStore> {
-  return orClosed(await makeEngine(config), async (engine) => {
-    await refuseOnError(engine, () => engine.checkDurability())
-    await refuseOnError(engine, () => migrate(engine, now(), log.info))
+  return orClosed(await prepareStore(config, log, now), async (engine) => {
     if (config.masterKey.kind === 'file') makeFolder(dirname(config.masterKey.path))
     await refuseFormerCustody(config, engine)
     const master = await findMaster(config, wrappedMaster(engine, now), !(await hasKeys(engine)))
     await refuseWrongKeys(() => makeKeys(engine, master, now))
     return { engine, keys: await unlockKeys(engine, master, now) }
   })
+}
+
+/** Opens or creates the store, and migrates it. It stays locked. */
+export async function prepareStore(config: Config, log: Log, now: () => number): Promise<Engine> {
+  return orClosed(await makeEngine(config), async (engine) => {
+    await refuseOnError(engine, () => engine.checkDurability())
+    await refuseOnError(engine, () => migrate(engine, now(), log.info))
+    return engine
+  })
+}
+
+/** Unlocks a prepared store with a key that was combined from shares. Wipes the key. */
+export async function unlockStore(engine: Engine, key: Uint8Array, now: () => number): Promise<OpenStore> {
+  const master = masterWrapKey(key)
+  key.fill(0)
+  return { engine, keys: await unlockKeys(engine, master, now) }
+}
+
+/** The set that opens the store: of its key, or of a former key until a move is finished. */
+export async function requireShareSet(engine: Engine): Promise<ShareSet> {
+  const { current, former } = await findCustody(engine)
+  const split = [current, ...former].find((custody) => custody?.split)?.split
+  if (split) return split
+  throw new StartError(
+    current
+      ? `COFFER_MASTER_KEY_SHARES is on, but the master key of this store is in ${custodyName(current.kind)}: set ${masterKeySettings[current.kind]} instead.`
+      : 'COFFER_MASTER_KEY_SHARES is on, but the master key of this store is not split: start without it, then run "keys split".',
+  )
 }
 
 /** Opens an existing store and never creates one: a mistyped path must not leave an empty store behind. */
@@ -48,7 +74,8 @@ export async function findStore(config: Config, access: OpenMode): Promise<OpenS
     await requireCurrentSchema(engine)
     if (!(await hasKeys(engine))) throw noStore(config)
     await refuseFormerCustody(config, engine)
-    const master = await findMaster(config, wrappedMaster(engine, Date.now), false)
+    const set = config.masterKey.kind === 'shares' ? await requireShareSet(engine) : undefined
+    const master = await findMaster(config, wrappedMaster(engine, Date.now), false, set)
     return { engine, keys: await unlockKeys(engine, master, Date.now) }
   })
 }
@@ -84,12 +111,18 @@ export async function findMasterAccess(config: Config, wrapped: string | null): 
   return masterAccess(await findMaster(config, stored, false), Date.now)
 }
 
-async function findMaster(config: Config, wrapped: WrappedMaster, mayCreate: boolean): Promise<KeyObject> {
+async function findMaster(
+  config: Config,
+  wrapped: WrappedMaster,
+  mayCreate: boolean,
+  shareSet?: ShareSet,
+): Promise<KeyObject> {
   const master = await loadMasterKey(config.masterKey, {
     wrapped,
     outbound: createOutbound({ allow: config.outboundAllow }),
     env: process.env,
     mayCreate,
+    shareSet,
   })
   return masterWrapKey(master)
 }

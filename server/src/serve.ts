@@ -4,10 +4,11 @@ import { flushCompileCache } from 'node:module'
 import { type App, createApp } from './app.ts'
 import type { Config } from './config.ts'
 import { ConfigError } from './config-error.ts'
-import { codeOf } from './error-code.ts'
 import { installation } from './installation.ts'
+import { listenOn, serveMetrics } from './listen.ts'
 import { createLog } from './log.ts'
-import { explainFileError, StartError } from './open-store.ts'
+import { explainFileError } from './open-store.ts'
+import { waitForShares } from './sealed.ts'
 import { plainHttpProblem } from './tls/plain-http.ts'
 
 const stopWithinMs = 10_000
@@ -21,8 +22,12 @@ export async function serve(config: Config): Promise<number> {
   if (problem !== undefined) throw new ConfigError(problem)
   const log = createLog(config.logLevel)
   const program = [...process.execArgv.filter((option) => !/^--(watch|inspect)/.test(option)), installation.program]
-  const app = await explainFileError(config, () => createApp(config, log, Date.now, { program }))
-  const stopMetrics = await explainFileError(config, () => open(app, config))
+  const isSplit = config.masterKey.kind === 'shares'
+  const unsealed = isSplit ? await explainFileError(config, () => waitForShares(config, log, Date.now)) : undefined
+  if (isSplit && !unsealed) return 0
+  const replacements = { program, ...(unsealed && { opened: unsealed.store }) }
+  const app = await explainFileError(config, () => createApp(config, log, Date.now, replacements))
+  const stopMetrics = await explainFileError(config, () => open(app, config, unsealed?.server))
 
   if (app.services.keys.isHandedOver) log.warn(formerKey)
 
@@ -39,16 +44,19 @@ export async function serve(config: Config): Promise<number> {
   deadline.unref()
   await app.stop(farewellMs)
   await stopMetrics()
+  // Only silent connections are left there: every answer of the sealed service ended its own.
+  unsealed?.server.closeAllConnections()
   log.info('stopped')
   return 0
 }
 
 /** Starts listening. On failure everything is stopped again, because open connections would keep the process alive. */
-async function open(app: App, config: Config): Promise<() => Promise<void>> {
+async function open(app: App, config: Config, sealed: Server | undefined): Promise<() => Promise<void>> {
   let stopMetrics = async () => {}
   try {
-    stopMetrics = await serveMetrics(app, config)
-    await listenOn(app.server, config.host, 'COFFER_PORT', config.port)
+    stopMetrics = await serveMetrics(app.metrics, config, app.tls)
+    if (sealed) await takeOver(app.server, sealed)
+    else await listenOn(app.server, config.host, 'COFFER_PORT', config.port)
     const address = app.server.address()
     const port = typeof address === 'object' && address ? address.port : config.port
     await welcome(app, port)
@@ -58,6 +66,16 @@ async function open(app: App, config: Config): Promise<() => Promise<void>> {
     await app.stop()
     throw error
   }
+}
+
+/** The service listens on the socket of the sealed one: no connection is refused in between. */
+function takeOver(server: Server, sealed: Server): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject).listen(sealed, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
 }
 
 async function welcome(app: App, port: number): Promise<void> {
@@ -86,46 +104,4 @@ async function welcome(app: App, port: number): Promise<void> {
     process.stdout.write(`${lines.join('\n')}\n`)
   else for (const line of lines) log.info(line)
   log.info('listening', { host: config.host, port, engine: engine.kind, ms: Math.round(performance.now()) })
-}
-
-async function serveMetrics(app: App, config: Config): Promise<() => Promise<void>> {
-  if (config.metricsPort === undefined) return async () => undefined
-  const server = (app.tls ?? process.getBuiltinModule('node:http')).createServer({})
-  server.on('request', async (request, response) => {
-    const isAsked = request.method === 'GET' && request.url === '/metrics'
-    const text = isAsked ? await app.metrics.render().catch(() => undefined) : ''
-    const status = text === undefined ? 503 : isAsked ? 200 : 404
-    response.writeHead(status, { 'content-type': app.metrics.contentType }).end(text)
-  })
-  await listenOn(server, config.host, 'COFFER_METRICS_PORT', config.metricsPort)
-  return () =>
-    new Promise((resolve) => {
-      server.close(() => resolve())
-      app.tls?.hangUp()
-      // Also closes idle connections, which `close` would wait for.
-      server.closeAllConnections()
-    })
-}
-
-function listenOn(server: Server, host: string, portSetting: string, port: number): Promise<void> {
-  // The name could resolve to IPv4 or IPv6, depending on the machine.
-  const address = host === 'localhost' ? '127.0.0.1' : host
-  return new Promise((resolve, reject) => {
-    const refuse = (error: Error) => reject(new StartError(whyNotOn(host, portSetting, port, codeOf(error))))
-    server.once('error', refuse).listen(port, address, () => {
-      server.off('error', refuse)
-      resolve()
-    })
-  })
-}
-
-function whyNotOn(host: string, portSetting: string, port: number, code: string): string {
-  if (code === 'EADDRINUSE') return `Port ${port} is already in use: choose another with ${portSetting}.`
-  if (code === 'EACCES') {
-    return `Port ${port} needs privileges that this process does not have: choose 1024 or higher with ${portSetting}.`
-  }
-  if (code === 'EADDRNOTAVAIL') return `COFFER_HOST: ${host} is not an address of this machine.`
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
-    return `COFFER_HOST: the host name ${host} does not resolve (${code}).`
-  return `COFFER_HOST: cannot listen on ${host} (${code}).`
 }

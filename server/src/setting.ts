@@ -62,6 +62,11 @@ export const settings: readonly Setting[] = [
     meaning: 'https://host/v1/MOUNT/keys/KEY of Vault or OpenBao; token in VAULT_TOKEN, namespace in VAULT_NAMESPACE',
   },
   {
+    name: 'COFFER_MASTER_KEY_SHARES',
+    default: 'off',
+    meaning: 'on: the master key is split ("keys split"); the service starts sealed, and waits for "keys unseal"',
+  },
+  {
     name: 'COFFER_RATE_LIMIT',
     default: '200',
     meaning: 'requests per minute per client address; 0 disables the limit',

@@ -7,6 +7,8 @@ import type { Route } from './exchange.ts'
 import { createLocalLimiter, rateLimited } from './limits/rate-limit.ts'
 import { plainRoute } from './route.ts'
 
+const contentType = 'text/plain; version=0.0.4; charset=utf-8'
+
 export type Metrics = {
   observe(method: string, route: string, status: number, elapsedMs: number): void
   render(): Promise<string>
@@ -32,9 +34,22 @@ export async function createMetrics(
   return {
     observe: shown?.observe ?? (() => undefined),
     render: async () =>
-      `${(await shown?.registry.metrics()) ?? ''}\n${renderSyncs(await figures.syncs())}${renderBackups(await figures.backups())}${renderForwarded(forwarded.count)}${tls ? renderExpiry(tls.expiresAt) : ''}`,
-    contentType: 'text/plain; version=0.0.4; charset=utf-8',
+      `${(await shown?.registry.metrics()) ?? ''}\n${renderSyncs(await figures.syncs())}${renderBackups(await figures.backups())}${renderForwarded(forwarded.count)}${tls ? renderExpiry(tls.expiresAt) : ''}${sealedGauge(false)}`,
+    contentType,
   }
+}
+
+const sealedGauge = (isSealed: boolean) =>
+  `# HELP coffer_sealed Whether the service waits for the shares of its master key.
+# TYPE coffer_sealed gauge
+coffer_sealed ${isSealed ? 1 : 0}
+`
+
+/** Of a sealed service, which serves nothing that could be measured. */
+export const sealedMetrics: Metrics = {
+  observe: () => undefined,
+  render: async () => sealedGauge(true),
+  contentType,
 }
 
 /** Loaded only if metrics are enabled: prom-client takes memory and observes every garbage collection. */

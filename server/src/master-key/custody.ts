@@ -1,9 +1,12 @@
 /** What the store remembers about the custody of its master key. It holds no key and no share. */
 import type { SourceKind } from './read-source.ts'
+import type { ShareSet } from './share.ts'
 
 export type Custody = {
   readonly kind: SourceKind
   readonly movedAt: number
+  /** Of a key that is split. */
+  readonly split?: ShareSet
 }
 
 /** As it is stored. */
@@ -20,6 +23,7 @@ const names: Record<SourceKind, string> = {
   'google-kms': 'Google Cloud KMS',
   'azure-key-vault': 'Azure Key Vault',
   transit: 'the transit engine',
+  shares: 'shares',
 }
 
 export const custodyName = (kind: SourceKind): string => names[kind]

@@ -12,6 +12,9 @@ import { type AzureKeyVault, azureKeyVaultWrapping } from './azure-key-vault.ts'
 import { MasterKeyError } from './error.ts'
 import { type GoogleKms, googleKmsWrapping } from './google-kms.ts'
 import type { Wrapping, WrappingOptions } from './key-service.ts'
+import type { ShareSet } from './share.ts'
+import { collectShares } from './share-collector.ts'
+import { openShareInput, tooFewShares } from './share-input.ts'
 import { type AwsKms, awsKmsWrapping, type Transit, transitWrapping } from './wrapping.ts'
 
 export type MasterKeySource =
@@ -22,6 +25,7 @@ export type MasterKeySource =
   | GoogleKms
   | AzureKeyVault
   | Transit
+  | { kind: 'shares' }
 
 /**
  * Wrapped key in the database, so that nodes need no local state. `list` begins with the one in use; others are former
@@ -39,6 +43,8 @@ export type MasterKeyOptions = {
   /** False if the database already has keys. No key is created then. */
   mayCreate: boolean
   commandTimeoutMs?: number
+  /** Which shares open the store. Without it, the first share decides: a backup does not say. */
+  shareSet?: ShareSet | undefined
 }
 
 export async function loadMasterKey(source: MasterKeySource, options: MasterKeyOptions): Promise<Uint8Array> {
@@ -49,6 +55,8 @@ export async function loadMasterKey(source: MasterKeySource, options: MasterKeyO
       return loadFromFile(source.path, options.mayCreate)
     case 'command':
       return loadFromCommand(source.command, options)
+    case 'shares':
+      return loadFromShares(options.shareSet)
     default:
       return loadWrapped(wrappingOf(source, options), options)
   }
@@ -214,6 +222,30 @@ function stopGroup(pid: number | undefined): void {
     if (pid !== undefined) process.kill(-pid, 'SIGKILL')
   } catch {
     // The group has already ended.
+  }
+}
+
+/** For commands; the service waits for its shares at a socket instead. */
+async function loadFromShares(set: ShareSet | undefined): Promise<Uint8Array> {
+  const shares = collectShares(set)
+  const input = openShareInput()
+  try {
+    while (true) {
+      const wanted = shares.threshold ? ` of ${shares.threshold}` : ''
+      const line = await input.next(`Share ${shares.given + 1}${wanted} of the master key (not shown): `)
+      if (!line) throw tooFewShares(shares.given, shares.threshold)
+      try {
+        const key = await shares.add(line)
+        if (key) return key
+      } catch (error) {
+        if (!(error instanceof MasterKeyError)) throw error
+        input.say(error.message)
+      } finally {
+        line.fill(0)
+      }
+    }
+  } finally {
+    input.close()
   }
 }
 

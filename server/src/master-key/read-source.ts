@@ -19,6 +19,7 @@ export const masterKeySettings = {
   'google-kms': 'COFFER_MASTER_KEY_GOOGLE_KMS',
   'azure-key-vault': 'COFFER_MASTER_KEY_AZURE_KEY_VAULT',
   transit: 'COFFER_MASTER_KEY_TRANSIT',
+  shares: 'COFFER_MASTER_KEY_SHARES',
 } as const satisfies Record<MasterKeySource['kind'], string>
 
 const readers: Record<MasterKeySource['kind'], Reader> = {
@@ -29,10 +30,11 @@ const readers: Record<MasterKeySource['kind'], Reader> = {
   'google-kms': readGoogleKms,
   'azure-key-vault': readAzureKeyVault,
   transit: readTransit,
+  shares: readShares,
 }
 
 export function readMasterKeySource(text: Text, dataDir: string): MasterKeySource {
-  const given = kinds.filter((kind) => text(masterKeySettings[kind]) !== undefined)
+  const given = kinds.filter((kind) => text(masterKeySettings[kind]) !== undefined && !isOff(kind, text))
   if (given.length > 1) {
     const names = given.map((kind) => masterKeySettings[kind])
     throw new ConfigError(`${names.join(' and ')} are both set: set only one of them.`)
@@ -48,6 +50,13 @@ export const readSource = (kind: SourceKind, value: string, text: Text): MasterK
 
 export const isSourceKind = (text: string): text is SourceKind => Object.hasOwn(masterKeySettings, text)
 const kinds = Object.keys(masterKeySettings).filter(isSourceKind)
+
+const isOff = (kind: SourceKind, text: Text) => kind === 'shares' && text(masterKeySettings.shares) === 'off'
+
+function readShares(value: string): MasterKeySource {
+  if (value !== 'on') throw new ConfigError('COFFER_MASTER_KEY_SHARES must be one of: on, off.')
+  return { kind: 'shares' }
+}
 
 function readKms(keyId: string, text: Text): MasterKeySource {
   const region = /^arn:[^:]+:kms:([^:]+):/.exec(keyId)?.[1] ?? text('AWS_REGION')

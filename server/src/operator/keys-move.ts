@@ -9,13 +9,14 @@ import { MasterKeyError } from '../master-key/error.ts'
 import { loadMasterKey, type MasterKeySource, makeMasterKey } from '../master-key/master-key.ts'
 import { isSourceKind, masterKeySettings, readSource } from '../master-key/read-source.ts'
 import { wrappedMaster } from '../store/instance.ts'
+import { splitKeys } from './keys-split.ts'
 import { type Print, withOperator } from './with-operator.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 type Target = { readonly source: MasterKeySource; readonly place: string }
 
 const usage =
-  'keys move --to <kind> <place>, with file, command, aws-kms, google-kms, azure-key-vault or transit as the kind, or keys move --finish'
+  'keys move --to <kind> <place>, with file, command, aws-kms, google-kms, azure-key-vault or transit as the kind; keys move --to shares; or keys move --finish'
 
 export async function moveKeys(
   env: Environment,
@@ -23,6 +24,8 @@ export async function moveKeys(
   print: Print,
   settleMs?: number,
 ): Promise<number> {
+  // Shares have no place: the same as keys split, with its options.
+  if (args[0] === '--to' && args[1] === 'shares') return splitKeys(env, args.slice(2), print)
   const { values, positionals } = readArguments(args)
   const config = readConfig(env)
   if (values.finish) return withOperator(config, 'write', (ctx) => finish(ctx, print, settleMs))
@@ -43,7 +46,8 @@ function readArguments(args: readonly string[]) {
 
 /** The place is what the setting of that kind holds afterwards. */
 function readTarget(kind: string, place: string, env: Environment): Target {
-  if (!isSourceKind(kind) || kind === 'value') throw new ConfigError(`Not a place for a key: write ${usage}.`)
+  if (!isSourceKind(kind) || kind === 'value' || kind === 'shares')
+    throw new ConfigError(`Not a place for a key: write ${usage}.`)
   return { source: readSource(kind, place, (name) => env[name]?.trim() || undefined), place }
 }
 

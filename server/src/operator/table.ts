@@ -60,11 +60,25 @@ export const commandTable: readonly OperatorCommand[] = [
       (await import('./keys.ts')).rotateEnvironment(readConfig(env), { workspace, project, environment }, print),
   },
   {
+    words: 'keys split',
+    args: [0, 6],
+    usage: 'keys split [--shares 5] [--threshold 3] [--out <folder>]',
+    about: 'put the store under a new master key that exists only in shares; such a service starts sealed',
+    run: async ({ env, args, print }) => (await import('./keys-split.ts')).splitKeys(env, args, print),
+  },
+  {
+    words: 'keys unseal',
+    args: [0, 0],
+    usage: 'keys unseal',
+    about: 'hand shares to the sealed service on this machine, at a terminal or one per line on stdin',
+    run: async ({ env, print }) => (await import('./keys-unseal.ts')).unseal(readConfig(env), print),
+  },
+  {
     words: 'keys move',
-    args: [1, 3],
+    args: [1, 8],
     usage: 'keys move --to <kind> <place>',
     about: `put the store under a new master key from another source: file, command, aws-kms,
-google-kms, azure-key-vault or transit; then --finish; safe to stop and run again`,
+google-kms, azure-key-vault, transit or shares; then --finish; safe to stop and run again`,
     run: async ({ env, args, print }) => (await import('./keys-move.ts')).moveKeys(env, args, print),
   },
   {

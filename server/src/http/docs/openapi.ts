@@ -126,7 +126,7 @@ const errorTexts: Record<number, string> = {
   429: 'Rate limit exceeded; Retry-After says how long to wait.',
   431: 'The path and the headers together are too large.',
   500: 'Something went wrong on our side.',
-  503: 'The service cannot reach its storage or a vendor, or is stopping; Retry-After says how long to wait.',
+  503: 'The service is sealed or stopping, or cannot reach its storage or a vendor; Retry-After says how long to wait.',
 }
 
 function describeError(code: number, { refusal }: Endpoint): object {

@@ -15,7 +15,7 @@ import {
 import { type Cell, openRaw, type RawDatabase, type RawRow } from '../../../../test/raw-database.ts'
 import { asOperator } from '../../domain/context.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../../domain/workspace/key.ts'
-import { StartError } from '../../open-store.ts'
+import { StartError } from '../../start-error.ts'
 import { createStore } from '../../store/store.ts'
 
 let service: TestService
