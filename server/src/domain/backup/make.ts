@@ -3,18 +3,23 @@ import { spawn } from 'node:child_process'
 import { rename } from 'node:fs/promises'
 import { setPriority } from 'node:os'
 import { Failure } from '../../failure.ts'
+import type { MasterKeySource } from '../../master-key/master-key.ts'
 import type { Services } from '../context.ts'
 import type { Staging } from './staging.ts'
 import { verifyBackup } from './verify.ts'
 import { writeBackup } from './write.ts'
+
+/** Sources of a master key that people hand to the running service: another process could not get it. */
+const handedOver: ReadonlySet<MasterKeySource['kind']> = new Set(['shares'])
 
 /**
  * The command `backup` in a process of its own, if this process can start one: reading, sealing and verifying a store
  * would hold up requests, and the memory that it takes is returned at its end.
  */
 export function makeBackup(services: Services, staging: Staging, name: string, signal: AbortSignal): Promise<void> {
-  const { program } = services
-  return program === undefined ? makeHere(services, staging, name, signal) : makeBeside(program, staging, name, signal)
+  const { program, config } = services
+  if (program === undefined || handedOver.has(config.masterKey.kind)) return makeHere(services, staging, name, signal)
+  return makeBeside(program, staging, name, signal)
 }
 
 async function makeHere(services: Services, staging: Staging, name: string, signal: AbortSignal): Promise<void> {
