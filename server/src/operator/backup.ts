@@ -10,6 +10,7 @@ import type { BackupProgress, Manifest } from '../domain/backup/manifest.ts'
 import { type Verdict, verifyBackup } from '../domain/backup/verify.ts'
 import { writeBackup } from '../domain/backup/write.ts'
 import { findMasterAccess } from '../open-store.ts'
+import type { MasterAccess } from '../store/key/key.ts'
 import { scratchFolder, withFile, withNewFile } from './backup-place.ts'
 import { showProgress } from './progress.ts'
 import { type Print, withOperator } from './with-operator.ts'
@@ -27,7 +28,7 @@ export async function backUp(env: Env, args: readonly string[], print: Print): P
 
 async function writeOnly(config: Config, file: string, shown: string, print: Print): Promise<number> {
   refuseExisting(file)
-  const manifest = await showProgress(print, (onProgress) => write(config, file, onProgress))
+  const { manifest } = await showProgress(print, (onProgress) => write(config, file, onProgress))
   print(`Wrote ${shown}: ${await describe(file, manifest)}.\n`)
   print('It is not verified, so do not rely on it: run "backup verify" on it.\n')
   return 0
@@ -43,8 +44,10 @@ async function writeVerified(
 ): Promise<number> {
   refuseExisting(file)
   const unverified = `${file}.unverified`
-  const manifest = await showProgress(print, (onProgress) => write(config, unverified, onProgress))
-  const verdict = await showProgress(print, (onProgress) => verify(config, unverified, folder, onProgress))
+  const { manifest, master } = await showProgress(print, (onProgress) => write(config, unverified, onProgress))
+  // The settings may name a former master key until a move is finished.
+  const unlock = async () => master
+  const verdict = await showProgress(print, (onProgress) => verify(unverified, unlock, folder, onProgress))
   if (!verdict.ok) {
     printProblems(verdict, print)
     print(`This is no backup, and ${shown} was not made: run "doctor", then make another.\n`)
@@ -60,14 +63,16 @@ function refuseExisting(file: string): void {
   if (existsSync(file)) throw new ConfigError(`${file} exists already: choose another name, or move it away.`)
 }
 
-async function write(config: Config, file: string, onProgress: (progress: BackupProgress) => void): Promise<Manifest> {
-  let manifest: Manifest | undefined
+type Written = { readonly manifest: Manifest; readonly master: MasterAccess }
+
+async function write(config: Config, file: string, onProgress: (progress: BackupProgress) => void): Promise<Written> {
+  let written: Written | undefined
   await withOperator(config, 'read', async (ctx) => {
-    manifest = await writeBackup(ctx, file, { onProgress })
+    written = { manifest: await writeBackup(ctx, file, { onProgress }), master: ctx.keys.master }
     return 0
   })
-  if (!manifest) throw new Error('no manifest was written')
-  return manifest
+  if (!written) throw new Error('no manifest was written')
+  return written
 }
 
 export async function verifyFile(env: Env, args: readonly string[], print: Print): Promise<number> {
@@ -75,7 +80,9 @@ export async function verifyFile(env: Env, args: readonly string[], print: Print
   const config = readConfig(env)
   const folder = scratch ?? scratchFolder(config)
   return withFile(config, place, folder, async (file) => {
-    const verdict = await showProgress(print, (onProgress) => verify(config, file, folder, onProgress))
+    const verdict = await showProgress(print, (onProgress) =>
+      verify(file, ({ wrappedMaster }) => findMasterAccess(config, wrappedMaster), folder, onProgress),
+    )
     if (verdict.ok && verdict.manifest) {
       print(`  ok     ${place}: ${await describe(file, verdict.manifest)}\n`)
       return 0
@@ -85,14 +92,14 @@ export async function verifyFile(env: Env, args: readonly string[], print: Print
   })
 }
 
+type Unlock = (header: { readonly wrappedMaster: string | null }) => Promise<MasterAccess>
+
 function verify(
-  config: Config,
   file: string,
+  unlock: Unlock,
   folder: string,
   onProgress: (progress: BackupProgress) => void,
 ): Promise<Verdict> {
-  const unlock = ({ wrappedMaster }: { readonly wrappedMaster: string | null }) =>
-    findMasterAccess(config, wrappedMaster)
   return verifyBackup(file, unlock, { scratchFolder: folder, onProgress })
 }
 

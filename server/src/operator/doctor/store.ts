@@ -2,9 +2,11 @@
 import { systemChain } from '../../domain/audit/event.ts'
 import { verifyChain } from '../../domain/audit/verify.ts'
 import type { Services } from '../../domain/context.ts'
+import { describeCustody } from '../../domain/custody.ts'
+import { custodyName } from '../../master-key/custody.ts'
 import { countTampered } from '../../store/integrity.ts'
 import { steps } from '../../store/migrate.ts'
-import { type Check, type Finding, ok, wrong } from './finding.ts'
+import { type Check, type Finding, note, ok, wrong } from './finding.ts'
 
 const progressEveryMs = 10_000
 const maxNamed = 50
@@ -36,7 +38,7 @@ export function storeChecks(services: Services, tell: (text: string) => void): C
       name: 'keys',
       why: 'Values could not be decrypted.',
       fix: 'start with the master key that the store was created with.',
-      run: async () => ok(`the master key opens all ${keys.keyring.all.length} root key(s)`),
+      run: () => checkCustody(services),
     },
     {
       name: 'rows that grant rights',
@@ -83,6 +85,17 @@ async function checkSystemTrail(services: Services): Promise<Finding> {
   }
   if (verdict.ok) return ok(`${verdict.entries} entries, chain and signature are valid`)
   return wrong(`broken at entry ${verdict.firstBroken}: ${verdict.reason}`, tampering, compare)
+}
+
+async function checkCustody(services: Services): Promise<Finding> {
+  const { current, former } = await describeCustody(services)
+  const opens = `the master key opens all ${services.keys.keyring.all.length} root key(s)`
+  if (former.length === 0) return ok(current ? `${opens}; custody: ${custodyName(current.kind)}` : opens)
+  return note(
+    `${opens}, and ${former.length} former master key(s) open them too`,
+    'A move of the master key is not finished: whoever has a former key can still read every secret.',
+    'change the settings of every node, restart them, then run "keys move --finish".',
+  )
 }
 
 /** Checks one trail at a time, in sections: a large store takes long, but little memory. */
