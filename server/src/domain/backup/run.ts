@@ -75,7 +75,7 @@ async function runBackup(services: Services, place: BackupPlace, lease: Lease, s
     const bytes = await storeBackup(services, opened, staging, name, ending)
     const end = { finishedAt: now(), verifiedAt: now(), bytes, error: null }
     await lease.write(async (store) => void (await store.backups.finish(record.id, end)))
-    await staging.keepOnly(undefined)
+    await staging.remove()
     log.info('a backup was made and verified', { job: 'backup', ms: now() - startedAt })
     await prune(services, opened, name)
   } catch (error) {

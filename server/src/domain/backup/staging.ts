@@ -18,6 +18,7 @@ export type Staging = {
   findStaged(sinceMs: number): Promise<string | undefined>
   /** Removes everything else. */
   keepOnly(name: string | undefined): Promise<void>
+  remove(): Promise<void>
 }
 
 /** A backup needs room for a copy of the store, for the backup itself and for the store of the verification. */
@@ -42,6 +43,7 @@ export async function openStaging({ dataDir, databaseUrl }: Config): Promise<Sta
         if (one !== name) await rm(join(folder, one), { recursive: true, force: true })
       }
     },
+    remove: () => rm(folder, { recursive: true, force: true }),
   }
 }
 
