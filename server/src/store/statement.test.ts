@@ -35,11 +35,10 @@ function listStatements(): Statement[] {
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
     (name) => name.endsWith('.ts') && !name.endsWith('.test.ts') && !name.startsWith('migrations/'),
   )
-  return files.flatMap((file) => {
-    const text = readFileSync(join(folder, file), 'utf8')
-    const fragments = new Map(
-      [...text.matchAll(/const (\w+) = fragment\(`([^`]*)`\)/g)].map(([, name, body]) => [name, body ?? '']),
-    )
+  const texts = new Map(files.map((file) => [file, readFileSync(join(folder, file), 'utf8')]))
+  const exported = [...texts.values()].flatMap((text) => fragmentsIn(text, 'export '))
+  return [...texts].flatMap(([file, text]) => {
+    const fragments = new Map([...exported, ...fragmentsIn(text, '')])
     return [...text.matchAll(/\bsql`((?:[^`\\]|\\.)*)`/g)].map(([, body = '']) => {
       const strings: string[] = []
       const values: Parameters<typeof sql>[1][] = []
@@ -62,6 +61,12 @@ function listStatements(): Statement[] {
   })
 }
 
+/** Names and texts of the fragments that a file defines. */
+const fragmentsIn = (text: string, before: '' | 'export ') =>
+  [...text.matchAll(/(?<=^|\n)(export )?const (\w+) = fragment\(\s*([`'])([^`']*)\3,?\s*\)/g)]
+    .filter(([, isExported]) => before === '' || isExported !== undefined)
+    .map(([, , name = '', , body = '']) => [name, body] as const)
+
 function endOfExpression(text: string, from: number): number {
   let depth = 1
   for (let index = from; index < text.length; index++) {
@@ -73,7 +78,7 @@ function endOfExpression(text: string, from: number): number {
 }
 
 /** Tables with a handful of rows, whatever the size of the installation. */
-const smallTables = /\b(root_key|signing_key|instance|schema_step|schema_lock|r)\b/
+const smallTables = /\b(root_key|signing_key|instance|master_handover|kept|schema_step|schema_lock|r)\b/
 const notMoved = /where (mac_)?root_id <> /
 /** Statements of operator commands that must read everything. */
 const operatorStatements: readonly RegExp[] = [
@@ -83,12 +88,16 @@ const operatorStatements: readonly RegExp[] = [
   notMoved,
   /delete from root_key/,
 ]
+/** Of `restore` and `backup verify`, which read or change everything. */
+const operatorFiles: readonly string[] = ['revived-state.ts', 'secret/sealed-walk.ts']
 /** Stops at the first row. */
 const boundedScan = /^select count\(\*\) as count from \(select id from account limit 1\) a$/
 
 describe('no statement scans a table that grows', () => {
   const statements = listStatements()
-  const checked = statements.filter(({ sqlite }) => !operatorStatements.some((known) => known.test(sqlite)))
+  const checked = statements.filter(
+    ({ file, sqlite }) => !operatorFiles.includes(file) && !operatorStatements.some((known) => known.test(sqlite)),
+  )
 
   test('all statements are checked', () => {
     expect(statements.length).toBeGreaterThan(60)
