@@ -3,7 +3,7 @@
  * dies, so that the next run can tell a folder in use from one that a killed run has left behind.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { lstatSync, mkdirSync, readdirSync, rmSync, type Stats } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
@@ -30,18 +30,38 @@ export function createScratchFolder(parent: string, prefix: string): ScratchFold
 }
 
 function removeLeftovers(parent: string, prefix: string): void {
-  for (const name of readdirSync(parent)) {
-    const isOurs = name.startsWith(prefix) && /^[0-9a-f]{12}$/.test(name.slice(prefix.length))
-    if (isOurs && !isInUse(join(parent, name))) rmSync(join(parent, name), { recursive: true, force: true })
+  for (const name of listFolder(parent)) {
+    const isNamedSo = name.startsWith(prefix) && /^[0-9a-f]{12}$/.test(name.slice(prefix.length))
+    if (isNamedSo) removeLeftover(join(parent, name))
   }
 }
 
-function isInUse(path: string): boolean {
-  const lockPath = join(path, lockFile)
-  if (!statSync(lockPath, { throwIfNoEntry: false })) {
-    const folder = statSync(path, { throwIfNoEntry: false })
-    return folder !== undefined && Date.now() - folder.mtimeMs < unlockedMs
+/** Anybody may make folders and links in a folder for temporary files: what cannot be removed must not stop the work. */
+function removeLeftover(path: string): void {
+  try {
+    const folder = lstatSync(path)
+    if (folder.isDirectory() && isOwn(folder) && !isInUse(path, folder)) rmSync(path, { recursive: true, force: true })
+  } catch {
+    // It stays: the next run tries again.
   }
+}
+
+function listFolder(parent: string): string[] {
+  try {
+    return readdirSync(parent)
+  } catch {
+    return []
+  }
+}
+
+const isOwn = ({ uid }: Stats): boolean => uid === process.getuid?.()
+
+function isInUse(path: string, folder: Stats): boolean {
+  const lockPath = join(path, lockFile)
+  const found = lstatSync(lockPath, { throwIfNoEntry: false })
+  if (!found) return Date.now() - folder.mtimeMs < unlockedMs
+  // A link could lead to another user's file, which opening would lock.
+  if (!found.isFile() || !isOwn(found)) return true
   const lock = new DatabaseSync(lockPath, { timeout: 0 })
   try {
     lock.exec('begin exclusive')
