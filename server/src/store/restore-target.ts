@@ -5,15 +5,26 @@ import type { Cell } from './engine/table-reader.ts'
 import { restoringStep, steps } from './migrate.ts'
 import { tableNames } from './table-list.ts'
 
-/** Throws `conflict` if the store holds data. What an interrupted restore has left is no data. */
+const elsewhere = 'Name a new folder in COFFER_DATA_DIR or a new database in COFFER_DATABASE_URL'
+
+/** Throws `conflict` if the database holds data or tables of others. What an interrupted restore has left is no data. */
 export async function requireEmpty(engine: Engine): Promise<void> {
   const applied = await engine.migratedSteps()
+  const ours = tableNames(await schemaSteps(engine, applied))
+  const known = new Set([...ours, ...bookTables])
+  const foreign = (await listTables(engine)).find((name) => !known.has(name))
+  if (foreign !== undefined) {
+    throw new Failure(
+      'conflict',
+      `The database has the table ${JSON.stringify(foreign)}, which is not of Coffer: restore into an empty one. ${elsewhere}.`,
+    )
+  }
   if (applied === restoringStep) return
-  for (const name of tableNames(applied)) {
+  for (const name of ours) {
     if (await engine.one(plain(`select 1 as found from ${name} limit 1`))) {
       throw new Failure(
         'conflict',
-        'The store is not empty: restore into an empty one. Name a new folder in COFFER_DATA_DIR or a new database in COFFER_DATABASE_URL, or move the old one away.',
+        `The store is not empty: restore into an empty one. ${elsewhere}, or move the old one away.`,
       )
     }
   }
@@ -47,23 +58,35 @@ async function applySteps(engine: Engine, from: number, to: number, nowMs: numbe
   }
 }
 
-/** A migration may have been interrupted between two names of a table, so every name that ever was is removed. */
+/** The log of the migrations, which is older than the first of them. */
+const bookTables = ['schema_step', 'schema_lock']
+
+/** Steps that made the tables: the mark of a restore is none. */
+async function schemaSteps(engine: Engine, applied: number): Promise<number> {
+  if (applied !== restoringStep) return applied
+  const row = await engine.one<{ step: number }>(sql`
+    select coalesce(max(step), 0) as step from schema_step where step < ${restoringStep}`)
+  return row?.step ?? 0
+}
+
+/** Each step commits with its entry in the log, so these are the tables that there are, and never another program's. */
 async function removeTables(engine: Engine): Promise<void> {
-  const names = new Set(steps.flatMap((_, index) => tableNames(index + 1)))
-  const present = await engine.shapes(await existing(engine, [...names]))
+  const names = tableNames(await schemaSteps(engine, await engine.migratedSteps()))
+  const present = await engine.shapes(names)
   await engine.transaction('restore', async ({ db }) => {
     for (const { name } of present.toReversed()) await db.run(plain(`drop table ${name}`))
     await db.run(plain('drop table schema_step'))
   })
 }
 
-async function existing(engine: Engine, names: readonly string[]): Promise<string[]> {
+/** Every table that a name without a schema can mean. */
+async function listTables(engine: Engine): Promise<string[]> {
   const query =
     engine.kind === 'sqlite'
-      ? plain(`select name from sqlite_schema where type = 'table'`)
-      : plain(`select relname as name from pg_class where pg_table_is_visible(oid) and relkind = 'r'`)
-  const found = new Set((await engine.all<{ name: string }>(query)).map(({ name }) => name))
-  return names.filter((name) => found.has(name))
+      ? plain(`select name from sqlite_schema where type = 'table' and name not glob 'sqlite_*'`)
+      : plain(`select relname as name from pg_class
+          where pg_table_is_visible(oid) and relkind in ('r', 'p', 'f') and relnamespace <> 'pg_catalog'::regnamespace`)
+  return (await engine.all<{ name: string }>(query)).map(({ name }) => name)
 }
 
 /** For `runMany`: an insert of one row, with the same template for every row of the table. */
