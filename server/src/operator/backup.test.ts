@@ -1,9 +1,17 @@
 /** Backups that prove themselves: what is in them, what verifies, and what is refused. */
 import { copyFile, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runHere } from '../../../test/command.ts'
-import { createDatabase, createToken, registerOwner, startService, type TestService } from '../../../test/harness.ts'
+import {
+  createDatabase,
+  createToken,
+  engine,
+  registerOwner,
+  startService,
+  type TestService,
+} from '../../../test/harness.ts'
 import { startS3 } from '../../../test/s3-server.ts'
 import { createSecretProject } from '../../../test/secret-project.ts'
 import { backupTime } from '../domain/backup/target/name.ts'
@@ -65,6 +73,31 @@ async function registerSomething(): Promise<void> {
   })
   expect(status).toBe(401)
 }
+
+test.runIf(engine === 'postgres')(
+  'a backup that overlaps a migration has every row of the tables that it rewrites',
+  async () => {
+    const digestOf = ({ out }: { out: string }) => /digest ([0-9a-f]{64})/.exec(out)?.[1]
+    const before = digestOf(await run('backup', newFile()))
+    expect(before).toBeDefined()
+    const connectionString = service.settings.COFFER_DATABASE_URL
+    const [migration, watcher] = [new pg.Client({ connectionString }), new pg.Client({ connectionString })]
+    await Promise.all([migration.connect(), watcher.connect()])
+    try {
+      await migration.query('begin')
+      await migration.query(`alter table secret_version alter column message type text using message || ''`)
+      const backup = run('backup', newFile())
+      const waits = () =>
+        watcher.query(`select 1 from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%secret_version%'`)
+      await expect.poll(async () => (await waits()).rowCount, { timeout: 60_000 }).toBeGreaterThan(0)
+      await migration.query('commit')
+      expect(digestOf(await backup)).toBe(before)
+    } finally {
+      await Promise.all([migration.end(), watcher.end()])
+    }
+  },
+)
 
 test('an existing file is not overwritten', async () => {
   const file = newFile()

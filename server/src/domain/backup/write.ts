@@ -23,7 +23,7 @@ type WriteContext = Pick<Context, 'engine' | 'keys' | 'version' | 'now'>
 /** The file appears under its name once it is complete and durable. Only `verifyBackup` makes it a backup to rely on. */
 export async function writeBackup(ctx: WriteContext, file: string, options: BackupOptions = {}): Promise<Manifest> {
   options.onProgress?.({ stage: 'copy', done: 0, total: 0 })
-  return ctx.engine.readTables(async (reader) => {
+  return ctx.engine.readTables(backedUpNames(steps.length), async (reader) => {
     if (reader.steps !== steps.length) {
       throw new Failure(
         'internal',

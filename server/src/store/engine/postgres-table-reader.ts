@@ -1,5 +1,6 @@
 /** Reads all of a PostgreSQL store: one read-only transaction on a connection of its own, which no time limit ends. */
 import pg from 'pg'
+import { codeOf } from '../../error-code.ts'
 import {
   type Cell,
   cellBytes,
@@ -17,6 +18,7 @@ type Ask = (text: string, values?: readonly unknown[]) => Promise<unknown[][]>
 export async function withPostgresTables<Result>(
   config: pg.ClientConfig,
   wrapErrors: <Answer>(query: () => Promise<Answer>) => Promise<Answer>,
+  names: readonly string[],
   work: (reader: TableReader) => Promise<Result>,
 ): Promise<Result> {
   const client = new pg.Client(config)
@@ -26,13 +28,37 @@ export async function withPostgresTables<Result>(
   try {
     const ask: Ask = (text, values = []) =>
       wrapErrors(async () => (await client.query({ text, values: [...values], rowMode: 'array' })).rows)
-    await ask('begin transaction isolation level repeatable read, read only')
-    await ask(`select set_config(name, '0', true) from pg_settings where name in
-      ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`)
+    await begin(ask, names)
     return await work(await readerOf(ask))
   } finally {
     await client.end().catch(() => undefined)
   }
+}
+
+const undefinedTable = '42P01'
+
+/**
+ * Locks the tables before the first query, which fixes the state that is seen: a table that a migration rewrites after
+ * that moment would look empty. The locks hold up nothing but migrations.
+ */
+async function begin(ask: Ask, names: readonly string[]): Promise<void> {
+  const found = await ask('select name from unnest($1::text[]) as given(name) where to_regclass(name) is not null', [
+    names,
+  ])
+  await ask('begin transaction isolation level repeatable read, read only')
+  for (const name of ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout']) {
+    await ask(`set local ${name} = 0`)
+  }
+  try {
+    if (found.length > 0) await ask(`lock table ${found.flat().join(', ')} in access share mode`)
+  } catch (error) {
+    if (codeOf(error) !== undefinedTable) throw error
+    // A migration has removed one of them since: the next look does not find it.
+    await ask('rollback')
+    return begin(ask, names)
+  }
+  // Only some versions know it.
+  await ask(`select set_config(name, '0', true) from pg_settings where name = 'transaction_timeout'`)
 }
 
 async function readerOf(ask: Ask): Promise<TableReader> {

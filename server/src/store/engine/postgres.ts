@@ -89,7 +89,7 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
     shapes: postgresShapes((text, values = []) =>
       wrapErrors(async () => (await pool.query({ text, values: [...values], rowMode: 'array' })).rows),
     ),
-    readTables: (work) => withPostgresTables(common, wrapErrors, work),
+    readTables: (names, work) => withPostgresTables(common, wrapErrors, names, work),
     close: () => pool.end(),
   }
 }

@@ -115,8 +115,11 @@ export type Engine = Db & {
   readonly snapshots?: MigrationSnapshots
   /** Shapes of the tables as they are now. */
   readonly shapes: ShapeReader
-  /** Reads one consistent state of the store, for as long as that takes and without delaying anybody else. */
-  readTables<Result>(work: (reader: TableReader) => Promise<Result>): Promise<Result>
+  /**
+   * Reads one consistent state of the named tables, for as long as that takes and without delaying anybody but a
+   * migration.
+   */
+  readTables<Result>(names: readonly string[], work: (reader: TableReader) => Promise<Result>): Promise<Result>
   close(): Promise<void>
 }
 

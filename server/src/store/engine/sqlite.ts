@@ -87,7 +87,7 @@ export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
     },
     snapshots: createMigrationSnapshots(file, writer),
     shapes: sqliteShapes(reader),
-    readTables: (work) => withSqliteTables(file, work),
+    readTables: (_names, work) => withSqliteTables(file, work),
     close: async () => {
       while (!queue.isIdle) await yieldToEventLoop()
       await wal.close()
