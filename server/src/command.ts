@@ -41,8 +41,8 @@ export async function runCommand(args: readonly string[], env: Record<string, st
     if (first === '--version') return print(`${readVersion()}\n`)
     if (first === 'serve' && args.length <= 1) return await serve(readConfig(env))
     const found = findCommand(args)
-    if (found) return await found.command.run({ env, args: found.rest, print })
-    process.stderr.write(`"${args.join(' ')}" is not a command. --help lists them.\n`)
+    if (found && fits(found)) return await found.command.run({ env, args: found.rest, print })
+    process.stderr.write(`${found ? usageOf([found.command]) : explainUnknown(args)}\n`)
     return 2
   } catch (error) {
     process.stderr.write(`${explain(error, first === 'serve')}\n`)
@@ -52,17 +52,28 @@ export async function runCommand(args: readonly string[], env: Record<string, st
 
 type Found = { readonly command: OperatorCommand; readonly rest: readonly string[] }
 
-/** The command whose words begin the arguments, if the number of the other arguments is right too. */
+/** The longest command whose words begin the arguments. */
 function findCommand(args: readonly string[]): Found | undefined {
-  for (const command of commandTable) {
-    const words = command.words.split(' ')
-    const rest = args.slice(words.length)
-    const [least, most] = command.args
-    if (words.every((word, index) => args[index] === word) && rest.length >= least && rest.length <= most) {
-      return { command, rest }
-    }
-  }
-  return undefined
+  const [longest] = commandTable
+    .map((command) => ({ command, words: command.words.split(' ') }))
+    .filter(({ words }) => words.every((word, index) => args[index] === word))
+    .toSorted((one, other) => other.words.length - one.words.length)
+  return longest && { command: longest.command, rest: args.slice(longest.words.length) }
+}
+
+function fits({ command, rest }: Found): boolean {
+  const [least, most] = command.args
+  return rest.length >= least && rest.length <= most
+}
+
+function usageOf(commands: readonly OperatorCommand[]): string {
+  return `Usage: ${commands.map(({ usage }) => `${installation.command} ${usage}`).join('\n       ')}`
+}
+
+function explainUnknown(args: readonly string[]): string {
+  const similar = commandTable.filter(({ words }) => words.split(' ')[0] === args[0])
+  const unknown = `"${args.join(' ')}" is not a command.`
+  return similar.length > 0 ? `${unknown}\n${usageOf(similar)}` : `${unknown} --help lists them.`
 }
 
 const print: Print = (text) => {

@@ -151,7 +151,9 @@ async function refuseWrongKeys<Result>(work: () => Promise<Result>): Promise<Res
       )
     }
     if (!isFailure(error, 'integrity')) throw error
-    throw new StartError('The master key does not match this database: start with the key that it was created with.')
+    throw new StartError(
+      'The master key does not match this database: start with the key that it was created with, or that it was moved to since.',
+    )
   }
 }
 

@@ -3,6 +3,7 @@ import type { Server } from 'node:http'
 import type { Config } from './config.ts'
 import { sealedMetrics } from './http/metrics.ts'
 import { createSealedServer } from './http/sealed.ts'
+import { installation } from './installation.ts'
 import { listenOn, serveMetrics } from './listen.ts'
 import type { Log } from './log.ts'
 import { MasterKeyError } from './master-key/error.ts'
@@ -38,7 +39,7 @@ export async function waitForShares(config: Config, log: Log, now: () => number)
     const address = server.address()
     const port = typeof address === 'object' && address ? address.port : config.port
     log.warn(
-      `sealed: ${set.threshold} of ${set.count} shares of set ${set.set} are needed; run "coffer-server keys unseal" on this machine`,
+      `sealed: ${set.threshold} of ${set.count} shares of set ${set.set} are needed; run "${installation.command} keys unseal" on this machine`,
     )
     log.info('listening', { host: config.host, port, engine: engine.kind, ms: Math.round(performance.now()) })
     const signal = nextSignal()

@@ -38,12 +38,32 @@ describe('the command line', () => {
 
   test.each([
     ['frobnicate', runProgram],
-    ['keys', runHere],
-    ['keys rotate-workspace', runHere],
     ['serve now', runHere],
-    ['doctor twice', runHere],
   ])('an unknown command exits with 2 and points to --help: %s', async (words, run) => {
     const { code, out, err } = await run(words.split(' '))
     expect({ code, out, err }).toEqual({ code: 2, out: '', err: `"${words}" is not a command. --help lists them.\n` })
+  })
+
+  test('an unknown command of a known group lists the group', async () => {
+    const { code, out, err } = await runHere(['account'])
+    const usage = 'Usage: npm run coffer-server -- account reset-mfa <email>\n'
+    expect({ code, out, err }).toEqual({ code: 2, out: '', err: `"account" is not a command.\n${usage}` })
+    expect((await runHere(['keys'])).err).toMatch(
+      /^"keys" is not a command\.\nUsage: .* keys status\n( {7}.* keys .*\n)+$/,
+    )
+  })
+
+  test.each([
+    ['keys rotate-workspace', 'keys rotate-workspace <ws>'],
+    ['keys rotate-environment a', 'keys rotate-environment <ws> <project> <environment>'],
+    ['doctor twice', 'doctor'],
+    ['doctor --json twice', 'doctor --json'],
+    ['demo --into', 'demo --into <ws>'],
+    ['audit verify-archive', 'audit verify-archive <file>…'],
+    // Never a backup to a file of this name.
+    ['backup verify', 'backup verify <file or s3://…> [--scratch <folder>]'],
+  ])('a wrong number of arguments exits with 2 and shows the usage: %s', async (words, usage) => {
+    const { code, out, err } = await runHere(words.split(' '))
+    expect({ code, out, err }).toEqual({ code: 2, out: '', err: `Usage: npm run coffer-server -- ${usage}\n` })
   })
 })

@@ -1,9 +1,11 @@
 /** `keys move`: puts the store under a new master key from another source, while the service runs. */
+import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Config, readConfig } from '../config.ts'
 import { ConfigError } from '../config-error.ts'
 import type { Context } from '../domain/context.ts'
 import { describeCustody, finishMove, isMasterKey, moveMasterKey } from '../domain/custody.ts'
+import { installation } from '../installation.ts'
 import { custodyName } from '../master-key/custody.ts'
 import { MasterKeyError } from '../master-key/error.ts'
 import { loadMasterKey, type MasterKeySource, makeMasterKey } from '../master-key/master-key.ts'
@@ -45,9 +47,11 @@ function readArguments(args: readonly string[]) {
 }
 
 /** The place is what the setting of that kind holds afterwards. */
-function readTarget(kind: string, place: string, env: Environment): Target {
+function readTarget(kind: string, given: string, env: Environment): Target {
   if (!isSourceKind(kind) || kind === 'value' || kind === 'shares')
     throw new ConfigError(`Not a place for a key: write ${usage}.`)
+  // A node may be started in another folder.
+  const place = kind === 'file' ? resolve(given) : given
   return { source: readSource(kind, place, (name) => env[name]?.trim() || undefined), place }
 }
 
@@ -88,7 +92,7 @@ function sayWhatIsNext({ masterKey }: Config, { source, place }: Target, print: 
   print(`Now, on every node:
   1. Set ${after}=${place}${removal}.
 ${source.kind === 'file' ? `     Copy the file ${place} to machines that do not have it.\n` : ''}  2. Restart the node.
-Then, once: keys move --finish
+Then, once: ${installation.command} keys move --finish
 Until then the former key still opens this store. Running nodes go on meanwhile, and start with either setting.
 `)
   return 0
@@ -103,8 +107,9 @@ async function finish(ctx: Context, print: Print, settleMs?: number): Promise<nu
   }
   const ended = await finishMove(ctx, settleMs)
   if (ended === 0) return print('There is no move to finish.\n')
-  print(`Done: ${ended === 1 ? 'the former master key opens' : `${ended} former master keys open`} nothing any more. Remove it where it was kept.
-Backups from before the move still open with it. If others may know it, run keys rotate-root too.
+  const [which, it] = ended === 1 ? ['the former master key opens', 'it'] : [`${ended} former master keys open`, 'them']
+  print(`Done: ${which} nothing any more. Remove ${it} where you kept ${it}.
+Backups from before the move still need ${it}. If others may know ${it}, run keys rotate-root too.
 `)
   return 0
 }

@@ -53,7 +53,8 @@ describe('startup is refused', () => {
   }
 
   const putBack = 'restore the key that this database was created with, since no other key can open it.'
-  const notItsKey = 'The master key does not match this database: start with the key that it was created with.'
+  const notItsKey =
+    'The master key does not match this database: start with the key that it was created with, or that it was moved to since.'
   const cannotBeUsed = (reason: string) => `The database cannot be used: ${reason}.`
 
   test('with another master key in the file', async () => {

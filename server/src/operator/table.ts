@@ -3,7 +3,7 @@ import { readConfig } from '../config.ts'
 import type { Print } from './with-operator.ts'
 
 export type OperatorCommand = {
-  /** What calls it, such as `keys status`. A longer command stands before one that it begins with. */
+  /** What calls it, such as `keys status`. */
   readonly words: string
   /** Least and most number of arguments after the words, options included. */
   readonly args: readonly [number, number]

@@ -51,7 +51,8 @@ async function checkPermissions({ dataDir, databaseUrl }: Config, env: Environme
 async function checkKey({ masterKey, databaseUrl, dataDir }: Config): Promise<Finding> {
   if (masterKey.kind !== 'file') return ok(`from ${masterKey.kind}`)
   const [key, store] = await Promise.all([deviceOf(masterKey.path), deviceOf(join(dataDir, databaseFile))])
-  if (databaseUrl !== undefined || key === undefined || key !== store) return ok('not on the disk of the database')
+  if (key === undefined) return ok('its file is not there yet')
+  if (databaseUrl !== undefined || key !== store) return ok('not on the disk of the database')
   return note(
     'on the same disk as the database',
     'Whoever copies the disk, or a backup of all of it, can read every secret.',

@@ -189,14 +189,17 @@ describe('the way back', () => {
     // Killed, so that the newest commits are in the log, which the commands must remove.
     await service.destroy()
     expect(await readdir(folder)).toContain('coffer.db-wal')
-    await run('sh', ['-euc', block.replaceAll(/\bdata\b/g, folder)], {
-      env: { PATH: process.env.PATH, SNAPSHOT: join(folder, snapshotName) },
-    })
-    expect((await readdir(folder)).sort()).toEqual(['coffer.db', 'master.key'])
+    const goBack = (SNAPSHOT: string) =>
+      run('sh', ['-euc', block.replaceAll(/\bdata\b/g, folder)], { env: { PATH: process.env.PATH, SNAPSHOT } })
+    const files = await readdir(folder)
+    await expect(goBack('')).rejects.toThrow()
+    expect(await readdir(folder)).toEqual(files)
+    await goBack(join(folder, snapshotName))
+    expect((await readdir(folder)).sort()).toEqual(['coffer.db', 'coffer.db.newer', 'master.key'])
     expect(contentOf(path)).toEqual(await originalContent())
     const again = await startListening({ COFFER_DATA_DIR: folder })
     expect(messagesOf(again.program.out()).join()).toContain(`upgrading the store from step ${firstStep - 1}`)
     await again.stop()
-    expect(await inFolder()).toEqual([snapshotName])
+    expect(await inFolder()).toEqual([snapshotName, 'coffer.db.newer'])
   })
 })
