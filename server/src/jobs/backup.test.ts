@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { tempFolder } from '../../../test/backup-target.ts'
+import { runHere } from '../../../test/command.ts'
 import { engine, openService, registerOwner, startService, type TestService } from '../../../test/harness.ts'
 import { startS3 } from '../../../test/s3-server.ts'
 import { runBackup } from '../../../test/scheduled-backup.ts'
@@ -71,6 +72,20 @@ test('old backups are removed by the rule, and files of others stay', async () =
   expect(names).not.toContain(unverified)
   for (const name of foreign) expect(await stored()).toContain(name)
   expect((await stored()).filter((name) => name.endsWith('.verified')).length).toBe(2)
+})
+
+test('a verified backup that the command has put there is kept by the rule', async () => {
+  service = await startService()
+  await mkdir(folder)
+  const { code, out, err } = await runHere(['backup', folder], service.settings)
+  expect(code, out + err).toBe(0)
+  const [name = ''] = await backups()
+  const settings = { ...service.settings, COFFER_BACKUP_TO: folder, COFFER_BACKUP_KEEP: '2 daily' }
+  const nextDay = await openService(settings, service.dataDir, {}, { offsetMs: day + 1 })
+  await run(0, nextDay)
+  expect(await backups()).toHaveLength(2)
+  expect(await backups()).toContain(name)
+  await nextDay.stop()
 })
 
 test('of two nodes one makes the backup', async () => {

@@ -1,12 +1,15 @@
 /** Where the file of a backup lies: at a path, in a folder under a new name, or in a bucket. */
 import { statSync } from 'node:fs'
+import { rename } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.ts'
-import { newBackupName } from '../domain/backup/target/name.ts'
+import { type MarkerContext, putMarker } from '../domain/backup/marker.ts'
+import { markerOf, newBackupName } from '../domain/backup/target/name.ts'
 import { openTarget } from '../domain/backup/target/open.ts'
 import { type BackupTarget, TargetError } from '../domain/backup/target/target.ts'
+import { codeOf } from '../error-code.ts'
 import { Failure } from '../failure.ts'
 import { createOutbound } from '../outbound.ts'
 import { createScratchFolder } from '../store/engine/scratch-folder.ts'
@@ -19,25 +22,47 @@ export function scratchFolder(config: Config): string {
   return config.databaseUrl === undefined && isFolder(config.dataDir) ? config.dataDir : tmpdir()
 }
 
-/** Calls `work` with the local path of a new backup, then puts the file into its bucket. */
+export type NewFile = {
+  /** The local path to write to. */
+  readonly file: string
+  /** The place of the backup, for people. */
+  readonly shown: string
+  /** Puts the file into its bucket. A verified one gets its marker, as those of scheduled runs do. */
+  store(verified: MarkerContext | undefined): Promise<void>
+}
+
+/** Calls `work` with the place of a new backup. */
 export async function withNewFile<Result>(
   config: Config,
   place: string,
   scratch: string,
-  work: (file: string, shown: string) => Promise<Result>,
+  work: (made: NewFile) => Promise<Result>,
 ): Promise<Result> {
-  if (!isBucket(place)) {
-    const file = isFolder(place) ? join(place, newBackupName(Date.now())) : place
-    return work(file, file)
-  }
-  return inScratch(scratch, async (folder) => {
-    const name = newBackupName(Date.now())
-    const target = await openBucket(config, place)
-    const file = join(folder, name)
-    const result = await work(file, `${target.name}/${name}`)
-    if (statSync(file, { throwIfNoEntry: false })) await explain(target.put(name, file))
-    return result
+  if (!isBucket(place) && !isFolder(place)) return work({ file: place, shown: place, store: async () => undefined })
+  const name = newBackupName(Date.now())
+  const target = await openPlace(config, place)
+  return inScratch(scratch, (folder) => {
+    const file = join(isBucket(place) ? folder : place, name)
+    const shown = isBucket(place) ? `${target.name}/${name}` : file
+    const store = async (verified: MarkerContext | undefined) => {
+      if (isBucket(place)) await target.put(name, file)
+      const { size: bytes } = statSync(file)
+      if (verified) await putMarker(verified, target, { name, bytes }, join(folder, markerOf(name)))
+    }
+    const kept = isBucket(place) ? join(scratch, name) : file
+    return work({ file, shown, store: (verified) => orKept(store(verified), file, kept) })
   })
+}
+
+/** Making a backup takes long: what could not be stored is not thrown away. */
+async function orKept(storing: Promise<void>, file: string, kept: string): Promise<void> {
+  try {
+    await storing
+  } catch (cause) {
+    if (kept !== file) await rename(file, kept)
+    const reason = cause instanceof TargetError ? cause.message : `The backup could not be stored (${codeOf(cause)}).`
+    throw new Failure('unavailable', `${reason} The backup was made, and its file is ${kept}.`, { cause })
+  }
 }
 
 /** Calls `work` with the local path of an existing backup, which is fetched from its bucket first. */
@@ -51,7 +76,7 @@ export async function withFile<Result>(
   const cut = place.lastIndexOf('/')
   const name = place.slice(cut + 1)
   return inScratch(scratch, async (folder) => {
-    const target = await openBucket(config, place.slice(0, cut))
+    const target = await openPlace(config, place.slice(0, cut))
     await explain(target.download(name, join(folder, name)))
     return work(join(folder, name))
   })
@@ -66,7 +91,7 @@ async function inScratch<Result>(parent: string, work: (folder: string) => Promi
   }
 }
 
-function openBucket(config: Config, place: string): Promise<BackupTarget> {
+function openPlace(config: Config, place: string): Promise<BackupTarget> {
   const outbound = createOutbound({ allow: config.outboundAllow })
   const wait = (ms: number, signal?: AbortSignal) => sleep(ms, undefined, signal && { signal })
   return explain(openTarget({ config, outbound, now: Date.now, sleep: wait }, place))

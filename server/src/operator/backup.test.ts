@@ -123,6 +123,10 @@ test('a folder gets a new name each time, and a bucket gets the verified file, w
     expect((await run('backup', folder)).code).toBe(0)
     expect((await readdir(folder)).filter((name) => backupTime(name) !== undefined)).toHaveLength(count)
   }
+  const backups = (await readdir(folder)).filter((name) => name.endsWith('.backup')).sort()
+  expect((await readdir(folder)).sort()).toEqual(backups.flatMap((name) => [name, `${name}.verified`]))
+  expect((await run('backup', '--no-verify', folder)).code).toBe(0)
+  expect((await readdir(folder)).filter((name) => name.endsWith('.verified'))).toHaveLength(2)
   const s3 = await startS3()
   const settings = { ...service.settings, ...s3.settings }
   const before = await readdir(service.dataDir)
@@ -130,6 +134,8 @@ test('a folder gets a new name each time, and a bucket gets the verified file, w
   expect(code, out + err).toBe(0)
   const [, place = ''] = /^Wrote and verified (\S+): /.exec(out) ?? []
   expect(place).toMatch(/^s3:\/\/backups\/coffer\/coffer-\d{8}T\d{6}Z-[a-z0-9]{6}\.backup$/)
+  const key = place.slice('s3://backups/'.length)
+  expect([...s3.objects.keys()]).toEqual([key, `${key}.verified`])
   expect((await runHere(['backup', 'verify', place], settings)).out).toContain(`  ok     ${place}: `)
   const missing = await runHere(
     ['backup', 'verify', place.replace(/-[a-z0-9]{6}\.backup$/, '-000000.backup')],
@@ -144,4 +150,17 @@ test('a folder gets a new name each time, and a bucket gets the verified file, w
   expect(s3.violations).toEqual([])
   await s3.close()
   await restored.drop()
+})
+
+test('a backup that its bucket does not take is not called stored, and its verified file is kept and named', async () => {
+  const s3 = await startS3()
+  const settings = { ...service.settings, ...s3.settings, AWS_SECRET_ACCESS_KEY: 'a wrong key' }
+  const { code, out, err } = await runHere(['backup', 's3://backups/coffer', '--scratch', service.dataDir], settings)
+  expect(code).toBe(1)
+  expect(out).not.toContain('Wrote')
+  const [, kept = ''] = /^The .*\. The backup was made, and its file is (\S+)\.\n$/.exec(err) ?? []
+  expect(kept, err).toContain(service.dataDir)
+  expect((await run('backup', 'verify', kept)).code).toBe(0)
+  expect(s3.objects.size).toBe(0)
+  await s3.close()
 })

@@ -7,11 +7,12 @@ import { type Config, readConfig } from '../config.ts'
 import { ConfigError } from '../config-error.ts'
 import { syncFolder } from '../domain/backup/file.ts'
 import type { BackupProgress, Manifest } from '../domain/backup/manifest.ts'
+import type { MarkerContext } from '../domain/backup/marker.ts'
 import { type Verdict, verifyBackup } from '../domain/backup/verify.ts'
 import { writeBackup } from '../domain/backup/write.ts'
 import { findMasterAccess } from '../open-store.ts'
 import type { MasterAccess } from '../store/key/key.ts'
-import { scratchFolder, withFile, withNewFile } from './backup-place.ts'
+import { type NewFile, scratchFolder, withFile, withNewFile } from './backup-place.ts'
 import { showProgress } from './progress.ts'
 import { type Print, withOperator } from './with-operator.ts'
 
@@ -21,14 +22,15 @@ export async function backUp(env: Env, args: readonly string[], print: Print): P
   const { file: place, noVerify, scratch } = readWish('backup', args)
   const config = readConfig(env)
   const folder = scratch ?? scratchFolder(config)
-  return withNewFile(config, place, folder, (file, shown) =>
-    noVerify ? writeOnly(config, file, shown, print) : writeVerified(config, file, shown, folder, print),
+  return withNewFile(config, place, folder, (made) =>
+    noVerify ? writeOnly(config, made, print) : writeVerified(config, made, folder, print),
   )
 }
 
-async function writeOnly(config: Config, file: string, shown: string, print: Print): Promise<number> {
+async function writeOnly(config: Config, { file, shown, store }: NewFile, print: Print): Promise<number> {
   refuseExisting(file)
   const { manifest } = await showProgress(print, (onProgress) => write(config, file, onProgress))
+  await store(undefined)
   print(`Wrote ${shown}: ${await describe(file, manifest)}.\n`)
   print('It is not verified, so do not rely on it: run "backup verify" on it.\n')
   return 0
@@ -37,16 +39,15 @@ async function writeOnly(config: Config, file: string, shown: string, print: Pri
 /** A file with the name that was asked for has been verified. */
 async function writeVerified(
   config: Config,
-  file: string,
-  shown: string,
+  { file, shown, store }: NewFile,
   folder: string,
   print: Print,
 ): Promise<number> {
   refuseExisting(file)
   const unverified = `${file}.unverified`
-  const { manifest, master } = await showProgress(print, (onProgress) => write(config, unverified, onProgress))
+  const { manifest, marker } = await showProgress(print, (onProgress) => write(config, unverified, onProgress))
   // The settings may name a former master key until a move is finished.
-  const unlock = async () => master
+  const unlock = async () => marker.keys.master
   const verdict = await showProgress(print, (onProgress) => verify(unverified, unlock, folder, onProgress))
   if (!verdict.ok) {
     printProblems(verdict, print)
@@ -55,6 +56,7 @@ async function writeVerified(
   }
   await rename(unverified, file)
   await syncFolder(dirname(file))
+  await store(marker)
   print(`Wrote and verified ${shown}: ${await describe(file, manifest)}.\n`)
   return 0
 }
@@ -63,12 +65,13 @@ function refuseExisting(file: string): void {
   if (existsSync(file)) throw new ConfigError(`${file} exists already: choose another name, or move it away.`)
 }
 
-type Written = { readonly manifest: Manifest; readonly master: MasterAccess }
+type Written = { readonly manifest: Manifest; readonly marker: MarkerContext }
 
 async function write(config: Config, file: string, onProgress: (progress: BackupProgress) => void): Promise<Written> {
   let written: Written | undefined
   await withOperator(config, 'read', async (ctx) => {
-    written = { manifest: await writeBackup(ctx, file, { onProgress }), master: ctx.keys.master }
+    const { keys, version, now } = ctx
+    written = { manifest: await writeBackup(ctx, file, { onProgress }), marker: { keys, version, now } }
     return 0
   })
   if (!written) throw new Error('no manifest was written')

@@ -1,4 +1,5 @@
 /** A service with a split key, as processes: it starts sealed, is unsealed from several shells, and leaks no share. */
+import { randomBytes } from 'node:crypto'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SignedIn } from '@coffer/contract/auth'
@@ -134,6 +135,18 @@ test('commands take the shares on stdin, and say how many are missing', async ()
   expect(await run(['keys', 'status'], [share(1), share(2)])).toMatchObject({
     code: 1,
     err: expect.stringContaining('hand 3 shares, one per line on stdin or at a terminal; 2 came'),
+  })
+})
+
+test.each([
+  ['with a split key, whose shares come on stdin once', () => settings, () => shares.slice(0, 3)],
+  ['with the former key, until the move is finished', () => database.settings, () => []],
+])('a backup verifies %s', async (_how, given, lines) => {
+  const file = join(database.dataDir, `${randomBytes(6).toString('hex')}.backup`)
+  expect(await run(['backup', file], lines(), given())).toMatchObject({
+    code: 0,
+    err: '',
+    out: expect.stringContaining(`Wrote and verified ${file}`),
   })
 })
 

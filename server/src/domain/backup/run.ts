@@ -1,8 +1,7 @@
 /** Scheduled backups: one node of several makes, verifies and stores them, and removes those that are no longer kept. */
-import { stat, writeFile } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import type { BackupPlace } from '../../backup-setting.ts'
 import { newId } from '../../crypto/id.ts'
-import { signRow } from '../../crypto/row-mac.ts'
 import { codeOf } from '../../error-code.ts'
 import { Failure } from '../../failure.ts'
 import { traceOf } from '../../log.ts'
@@ -13,6 +12,7 @@ import { dayMs, hourMs, minuteMs } from '../time.ts'
 import { inQuietTransaction } from '../transaction.ts'
 import { listExpired } from './keep.ts'
 import { makeBackup } from './make.ts'
+import { putMarker } from './marker.ts'
 import { openStaging, type Staging } from './staging.ts'
 import { readBackupState } from './state.ts'
 import { markedBackup, markerOf, newBackupName } from './target/name.ts'
@@ -83,7 +83,6 @@ async function runBackup(services: Services, place: BackupPlace, lease: Lease, s
   }
 }
 
-/** The marker comes last: a backup without one may be incomplete. */
 async function storeBackup(
   services: Services,
   target: BackupTarget,
@@ -93,19 +92,7 @@ async function storeBackup(
 ): Promise<number> {
   const { size: bytes } = await stat(staging.pathOf(name))
   await target.put(name, staging.pathOf(name), { signal })
-  const verifiedAt = services.now()
-  const { mac, macRootId } = signRow(services.keys.keyring.active, 'backup-marker', [name, bytes, verifiedAt])
-  const marker = {
-    name,
-    bytes,
-    verifiedAt,
-    version: services.version,
-    macRootId,
-    mac: Buffer.from(mac).toString('hex'),
-  }
-  const path = staging.pathOf(markerOf(name))
-  await writeFile(path, `${JSON.stringify(marker)}\n`, { mode: 0o600 })
-  await target.put(markerOf(name), path, { signal })
+  await putMarker(services, target, { name, bytes }, staging.pathOf(markerOf(name)), { signal })
   return bytes
 }
 
