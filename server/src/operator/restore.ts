@@ -7,6 +7,7 @@ import { type BackupFile, openBackupFile } from '../domain/backup/file.ts'
 import { finishMove, type Restored, restoreBackup } from '../domain/backup/restore.ts'
 import { endRevivedState, type Revival, type TokenFinding } from '../domain/backup/revived-state.ts'
 import { asOperator } from '../domain/context.ts'
+import { dayMs, hourMs, minuteMs } from '../domain/time.ts'
 import { createLog } from '../log.ts'
 import { explainFileError, findMasterAccess, findOtherStore, type OpenStore, openTarget } from '../open-store.ts'
 import type { Engine } from '../store/engine/sql.ts'
@@ -19,6 +20,8 @@ type Env = Readonly<Record<string, string | undefined>>
 type Wish = {
   readonly file: string
   readonly move: boolean
+  /** With `move`: whatever the age of the backup. */
+  readonly evenIfOld: boolean
   readonly revokeTokens: boolean
   readonly sinceStore: string | undefined
 }
@@ -33,13 +36,33 @@ export async function restore(env: Env, args: readonly string[], print: Print): 
 
 async function restoreFile(config: Config, path: string, wish: Wish, print: Print): Promise<number> {
   const file = await openBackupFile(path)
-  const engine = await openTarget(config)
   try {
-    return await restoreInto(engine, config, file, wish, print)
+    refuseOldMove(file.header.createdAt, wish)
+    const engine = await openTarget(config)
+    try {
+      return await restoreInto(engine, config, file, wish, print)
+    } finally {
+      await engine.close()
+    }
   } finally {
-    await engine.close()
     await file.close()
   }
+}
+
+/** A move takes minutes. With an older file it is rather a return to the past, which must not revive what was ended since. */
+const maxMoveAgeMs = hourMs
+
+function refuseOldMove(createdAt: number, { move, evenIfOld }: Wish): void {
+  if (!move || evenIfOld || Date.now() - createdAt <= maxMoveAgeMs) return
+  throw new ConfigError(
+    `The backup is ${ageOf(createdAt)} old, and --move would bring back sessions, tokens, shares and syncs that were ended since: make a new backup of the stopped store, restore without --move, or add --even-if-old.`,
+  )
+}
+
+function ageOf(createdAt: number): string {
+  const ms = Math.max(0, Date.now() - createdAt)
+  const [unit, name] = ms < 2 * hourMs ? [minuteMs, 'minutes'] : ms < 2 * dayMs ? [hourMs, 'hours'] : [dayMs, 'days']
+  return `${Math.floor(ms / unit)} ${name}`
 }
 
 async function restoreInto(
@@ -78,6 +101,9 @@ async function restoreFrom(parts: Parts, wish: Wish, print: Print): Promise<numb
   if (wish.move) {
     await finishMove(engine)
     print(`Moved ${rows} rows of ${at} to this store (${engine.kind}), digest ${digest}. Nothing else was changed.\n`)
+    print(
+      `The backup is ${ageOf(createdAt)} old: sessions, tokens, shares and syncs of then are alive, ended ones too.\n`,
+    )
     print('Do not start the old store again: two stores that go on from the same state cannot be joined.\n')
     return 0
   }
@@ -126,19 +152,28 @@ function printRevival({ sessions, syncs, shares, revokedTokens }: Revival, print
   print(`Ended ${sessions} sessions and ${shares} shares, paused ${syncs} syncs, revoked ${revokedTokens} tokens.\n`)
   print('Everything since the backup is lost, removals too: check members, invites, identities and tokens before\n')
   print('you start the service, then resume the syncs.\n')
+  print('Passwords, second factors, and root and signing keys are as they were, also those that were replaced since:\n')
+  print('if that was because of a leak, replace them again; for the keys, run "keys rotate-root".\n')
 }
 
-const usage = '"restore" takes one file, --move, --revoke-tokens and --since-store <folder or URL of the old store>.'
+const usage =
+  '"restore" takes one file, --move (with --even-if-old), --revoke-tokens and --since-store <folder or URL of the old store>.'
 
 function readWish(args: readonly string[]): Wish {
   const flag = { type: 'boolean' } as const
   try {
-    const options = { move: flag, 'revoke-tokens': flag, 'since-store': { type: 'string' } } as const
+    const options = {
+      move: flag,
+      'even-if-old': flag,
+      'revoke-tokens': flag,
+      'since-store': { type: 'string' },
+    } as const
     const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options })
-    const { move = false, 'revoke-tokens': revokeTokens = false, 'since-store': sinceStore } = values
+    const { move = false, 'even-if-old': evenIfOld = false, 'revoke-tokens': revokeTokens = false } = values
+    const sinceStore = values['since-store']
     const [file, ...more] = positionals
-    const isMixed = move && (revokeTokens || sinceStore !== undefined)
-    if (file !== undefined && more.length === 0 && !isMixed) return { file, move, revokeTokens, sinceStore }
+    const isMixed = move ? revokeTokens || sinceStore !== undefined : evenIfOld
+    if (file !== undefined && more.length === 0 && !isMixed) return { file, move, evenIfOld, revokeTokens, sinceStore }
   } catch {
     // An unknown option: explained below.
   }

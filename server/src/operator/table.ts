@@ -129,7 +129,7 @@ older than the date or COFFER_AUDIT_DAYS; safe to stop and run again`,
   {
     words: 'restore',
     args: [1, Number.POSITIVE_INFINITY],
-    usage: 'restore <file or s3://…> [--move] [--revoke-tokens] [--since-store <folder or URL>]',
+    usage: 'restore <file or s3://…> [--move [--even-if-old]] [--revoke-tokens] [--since-store <folder or URL>]',
     about: `load a backup into an empty store of either engine, end sessions and shares, pause syncs
 and list tokens for review; with --move everything stays as it is`,
     run: async ({ env, args, print }) => (await import('./restore.ts')).restore(env, args, print),
