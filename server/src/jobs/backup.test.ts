@@ -8,6 +8,7 @@ import { engine, openService, registerOwner, startService, type TestService } fr
 import { startS3 } from '../../../test/s3-server.ts'
 import { runBackup } from '../../../test/scheduled-backup.ts'
 import { openStaging } from '../domain/backup/staging.ts'
+import { readBackupState } from '../domain/backup/state.ts'
 import { verifyBackup } from '../domain/backup/verify.ts'
 import { backUp } from './backup.ts'
 
@@ -29,6 +30,10 @@ const run = (afterMs = 0, one = service) => runBackup(one, afterMs)
 const stored = async () => (await readdir(folder)).toSorted()
 const backups = async () => (await stored()).filter((name) => name.endsWith('.backup'))
 const logged = (text: string) => service.logs.filter((line) => line.includes(text))
+const listFailed = () => {
+  const { store, now } = service.app.services
+  return store.backups.listFailed(folder, { sinceMs: 0, untilMs: now() }, 100)
+}
 const staged = async () => readdir((await openStaging(service.app.services.config)).folder)
 
 test('a backup is made at once and then every day, each verified and marked, and nothing stays in the staging folder', async () => {
@@ -56,7 +61,7 @@ test('a backup is made at once and then every day, each verified and marked, and
 test('without COFFER_BACKUP_TO nothing is made', async () => {
   service = await startService()
   await run()
-  expect(await service.app.services.store.backups.newestVerified('')).toBeUndefined()
+  expect(await service.app.services.store.backups.newestVerified('', Number.MAX_SAFE_INTEGER)).toBeUndefined()
 })
 
 test('old backups are removed by the rule, and files of others stay', async () => {
@@ -66,6 +71,7 @@ test('old backups are removed by the rule, and files of others stay', async () =
   for (const name of foreign) await writeFile(join(folder, name), 'x')
   const unverified = 'coffer-20200101T000000Z-abcdef.backup'
   await writeFile(join(folder, unverified), 'x')
+  await service.app.services.store.backups.insert({ id: 'killed', target: folder, name: unverified, startedAt: 1 })
   for (let count = 0; count < 4; count++) await run(day + 1)
   const names = await backups()
   expect(names.length).toBe(2)
@@ -88,16 +94,18 @@ test('a verified backup that the command has put there is kept by the rule', asy
   await nextDay.stop()
 })
 
-test('of two nodes one makes the backup', async () => {
-  await start()
-  if (engine === 'sqlite') return expect(service.settings.COFFER_DATABASE_URL).toBeUndefined()
-  const other = await openService({ ...service.settings, COFFER_BACKUP_TO: folder }, service.dataDir)
-  await Promise.all([run(), run(0, other), run(), run(0, other)])
-  expect((await backups()).length).toBe(1)
-  await run(0, other)
-  expect((await backups()).length).toBe(1)
-  await other.stop()
-})
+// A SQLite store has one node.
+if (engine === 'postgres') {
+  test('of two nodes one makes the backup', async () => {
+    await start()
+    const other = await openService({ ...service.settings, COFFER_BACKUP_TO: folder }, service.dataDir)
+    await Promise.all([run(), run(0, other), run(), run(0, other)])
+    expect((await backups()).length).toBe(1)
+    await run(0, other)
+    expect((await backups()).length).toBe(1)
+    await other.stop()
+  })
+}
 
 test('a failed run is logged once, kept with its reason, and repeated after a minute, two, four, up to an hour', async () => {
   await start()
@@ -114,7 +122,7 @@ test('a failed run is logged once, kept with its reason, and repeated after a mi
     await run(31_000)
     expect(await runs()).toBe(before + 1)
   }
-  const failed = await service.app.services.store.backups.listFailedSince(folder, 0, 100)
+  const failed = await listFailed()
   expect(failed.length).toBe(10)
   expect(failed[0]?.error).toContain('cannot be written to (ENOTDIR)')
   await rm(folder)
@@ -141,6 +149,41 @@ test('a backup that could not be stored is not made anew: the next run stores th
   await s3.close()
 })
 
+test('a run that is dated in the future hides no failure, and is no reason for another run at every look', async () => {
+  await start()
+  service.clock.fixedAt = Date.now()
+  const { store, now } = service.app.services
+  const startedAt = now() + 30 * day
+  await store.backups.insert({ id: 'future', target: folder, name: 'future', startedAt })
+  await store.backups.finish('future', { finishedAt: startedAt, verifiedAt: startedAt, bytes: 1, error: null })
+  await run()
+  expect((await backups()).length).toBe(1)
+  await run(61_000)
+  await run(61_000)
+  expect((await backups()).length).toBe(1)
+  await rm(folder, { recursive: true })
+  await writeFile(folder, 'no folder')
+  await run(day)
+  expect(await readBackupState(service.app.services)).toMatchObject({ failures: 1 })
+  await run(30_000)
+  expect(logged('a backup failed').length).toBe(1)
+})
+
+test('runs of one process begin a minute apart, whatever the store says', async () => {
+  await start()
+  service.clock.fixedAt = Date.now()
+  await writeFile(folder, 'no folder')
+  const { store, now } = service.app.services
+  const end = { finishedAt: now() + 30 * day, verifiedAt: null, bytes: null, error: 'The clock was wrong.' }
+  await store.backups.insert({ id: 'odd', target: folder, name: 'odd', startedAt: now() + hour / 2 })
+  await store.backups.finish('odd', end)
+  await run()
+  await run(59_000)
+  expect(logged('a backup failed').length).toBe(1)
+  await run(2_000)
+  expect(logged('a backup failed').length).toBe(2)
+})
+
 test('a run that was killed leaves a lease and files, which the next run ends and removes', async () => {
   await start()
   const { store, config, now } = service.app.services
@@ -153,7 +196,7 @@ test('a run that was killed leaves a lease and files, which the next run ends an
   await backUp(service.app.services, going)
   await expect(backups()).rejects.toThrow('ENOENT')
   await run(61_000)
-  const [ended] = await store.backups.listFailedSince(folder, 0, 10)
+  const [ended] = await listFailed()
   expect(ended).toMatchObject({ id: 'killed', error: 'The run was ended before its end.' })
   expect((await backups()).length).toBe(1)
   expect(await staged()).toEqual([])
@@ -166,7 +209,7 @@ test('a stop of the service ends a run soon, and the next start makes the backup
   stopping.abort()
   await running
   expect(logged('a backup failed')).toEqual([])
-  const [failed] = await service.app.services.store.backups.listFailedSince(folder, 0, 10)
+  const [failed] = await listFailed()
   expect(failed?.error).toBe('The service was stopped during the backup.')
   await run(61_000)
   expect((await backups()).length).toBe(1)

@@ -32,21 +32,34 @@ export function backupStore(db: Db) {
       return changed === 1
     },
 
-    /** The newest backup of this target that was verified and stored. */
-    async newestVerified(target: string): Promise<BackupRecord | undefined> {
+    /** The newest backup of this target that was verified and stored, among those begun until then. */
+    async newestVerified(target: string, untilMs: number): Promise<BackupRecord | undefined> {
       return db.one<BackupRecord>(sql`
         select id, target, name, started_at as "startedAt", finished_at as "finishedAt", verified_at as "verifiedAt",
           bytes, error
-        from backup where target = ${target} and verified_at is not null order by started_at desc limit 1`)
+        from backup
+        where target = ${target} and verified_at is not null and started_at <= ${untilMs}
+        order by started_at desc limit 1`)
     },
 
-    /** Runs of this target that ended without a backup since then, the newest first. */
-    async listFailedSince(target: string, sinceMs: number, limit: number): Promise<BackupRecord[]> {
+    /** Names of the backups that were begun for this target, and when each was verified last. */
+    async listNames(target: string): Promise<Pick<BackupRecord, 'name' | 'verifiedAt'>[]> {
+      return db.all(sql`
+        select name, max(verified_at) as "verifiedAt" from backup where target = ${target} group by name`)
+    },
+
+    /** Runs of this target that were begun in this time and ended without a backup, the newest first. */
+    async listFailed(
+      target: string,
+      begun: { sinceMs: number; untilMs: number },
+      limit: number,
+    ): Promise<BackupRecord[]> {
       return db.all<BackupRecord>(sql`
         select id, target, name, started_at as "startedAt", finished_at as "finishedAt", verified_at as "verifiedAt",
           bytes, error
         from backup
-        where target = ${target} and started_at > ${sinceMs} and verified_at is null and finished_at is not null
+        where target = ${target} and started_at > ${begun.sinceMs} and started_at <= ${begun.untilMs}
+          and verified_at is null and finished_at is not null
         order by started_at desc limit ${limit}`)
     },
 

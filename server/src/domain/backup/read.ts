@@ -3,8 +3,8 @@ import { createHash, type Hash, type KeyObject } from 'node:crypto'
 import { backupFileKey } from '../../crypto/backup-frame.ts'
 import { Failure, isFailure } from '../../failure.ts'
 import type { Cell } from '../../store/engine/table-reader.ts'
-import type { MasterAccess } from '../../store/key/key.ts'
-import { type BackupFile, damaged } from './file.ts'
+import type { Keys, MasterAccess } from '../../store/key/key.ts'
+import { type BackupFile, damaged, openBackupFile } from './file.ts'
 import { type BackupHeader, type BackupOptions, contentDigest, type Manifest, type TableEntry } from './manifest.ts'
 import { decodeRows } from './row-codec.ts'
 
@@ -23,6 +23,20 @@ export function unlockBackup({ header, headerBytes }: BackupFile, master: Master
     return backupFileKey(master.openRoot(wrappedRoot(header)), headerBytes)
   } catch (cause) {
     throw isFailure(cause, 'integrity') ? wrongKey() : cause
+  }
+}
+
+/** Installations may share a master key, but not a root key. Throws `integrity` if the master key is another one. */
+export async function isOwnBackup(
+  path: string,
+  { master, keyring }: Pick<Keys, 'master' | 'keyring'>,
+): Promise<boolean> {
+  const file = await openBackupFile(path)
+  try {
+    unlockBackup(file, master)
+    return keyring.find(file.header.rootId) !== undefined
+  } finally {
+    await file.close()
   }
 }
 

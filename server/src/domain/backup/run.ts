@@ -8,25 +8,26 @@ import { traceOf } from '../../log.ts'
 import type { Store } from '../../store/store.ts'
 import type { Services } from '../context.ts'
 import { holdLease, type Lease, leaseMs } from '../lease.ts'
-import { dayMs, hourMs, minuteMs } from '../time.ts'
+import { hourMs, minuteMs } from '../time.ts'
 import { inQuietTransaction } from '../transaction.ts'
-import { listExpired } from './keep.ts'
 import { makeBackup } from './make.ts'
 import { putMarker } from './marker.ts'
+import { pruneBackups } from './prune.ts'
+import { isOwnBackup } from './read.ts'
 import { openStaging, type Staging } from './staging.ts'
 import { readBackupState } from './state.ts'
-import { markedBackup, markerOf, newBackupName } from './target/name.ts'
+import { markerOf, newBackupName } from './target/name.ts'
 import { openPlace } from './target/open.ts'
 import { type BackupTarget, TargetError } from './target/target.ts'
 
 const leaseId = 'backup'
 const maxBackoffMs = hourMs
-/** Longer than any upload that is still going on somewhere. */
-const abandonedMs = dayMs
-const recordLifeMs = 400 * dayMs
+/** Between the starts of two runs of this process, whatever the store says: a wrong clock may have written it. */
+const minPauseMs = minuteMs
+const lastStarts = new WeakMap<Services, number>()
 
 export async function runDueBackup(services: Services, place: BackupPlace, signal: AbortSignal): Promise<void> {
-  if (!(await isDue(services))) return
+  if (isTooSoon(services) || !(await isDue(services))) return
   const at = services.now()
   const fence = await inQuietTransaction(services, leaseId, (store) => store.leases.claim(leaseId, at, at + leaseMs))
   if (fence === undefined) return
@@ -37,11 +38,20 @@ export async function runDueBackup(services: Services, place: BackupPlace, signa
   const lease = holdLease(services, leaseId, row, at + leaseMs)
   try {
     // Another node may have made it between the look and the claim.
-    if (await isDue(services)) await runBackup(services, place, lease, signal)
+    if (await isDue(services)) {
+      lastStarts.set(services, services.now())
+      await runBackup(services, place, lease, signal)
+    }
   } finally {
     await lease.stopRenewing()
     await inQuietTransaction(services, leaseId, (store) => store.leases.release(leaseId, fence))
   }
+}
+
+function isTooSoon(services: Services): boolean {
+  const last = lastStarts.get(services)
+  // A last start in the future comes from a clock that was set back since.
+  return last !== undefined && Math.abs(services.now() - last) < minPauseMs
 }
 
 /** A failed run is repeated after a minute, then after twice the time each, up to an hour. */
@@ -50,10 +60,9 @@ async function isDue(services: Services): Promise<boolean> {
   if (state === undefined) return false
   const { newest, failures, lastFailureAt } = state
   const nowMs = services.now()
-  const isFresh = newest !== undefined && nowMs < newest.startedAt + services.config.backup.everyMs
-  // A start in the future comes from a clock that was wrong.
-  if (isFresh && newest.startedAt <= nowMs + hourMs) return false
+  if (newest !== undefined && nowMs < newest.startedAt + services.config.backup.everyMs) return false
   const backoffMs = Math.min(maxBackoffMs, minuteMs * 2 ** (failures - 1))
+  // A failure in the future comes from a clock that was wrong.
   return lastFailureAt === undefined || nowMs >= lastFailureAt + backoffMs || lastFailureAt > nowMs + hourMs
 }
 
@@ -66,7 +75,7 @@ async function runBackup(services: Services, place: BackupPlace, lease: Lease, s
   try {
     await lease.write((store) => store.backups.endUnfinished(target, startedAt, 'The run was ended before its end.'))
     const staging = await openStaging(config)
-    const staged = await staging.findStaged(startedAt - config.backup.everyMs)
+    const staged = await findOwnStaged(services, staging, startedAt - config.backup.everyMs)
     await staging.keepOnly(staged)
     const name = staged ?? record.name
     await lease.write((store) => store.backups.insert({ ...record, name }))
@@ -75,12 +84,25 @@ async function runBackup(services: Services, place: BackupPlace, lease: Lease, s
     const bytes = await storeBackup(services, opened, staging, name, ending)
     const end = { finishedAt: now(), verifiedAt: now(), bytes, error: null }
     await lease.write(async (store) => void (await store.backups.finish(record.id, end)))
-    await staging.remove()
+    await staging.keepOnly(undefined)
     log.info('a backup was made and verified', { job: 'backup', ms: now() - startedAt })
-    await prune(services, opened, name)
+    await prune(services, opened, staging, name)
+    await staging.remove()
   } catch (error) {
     await recordFailure(services, record, error, signal.aborted)
   }
+}
+
+/** The folder may be shared by mistake: the backup of another installation must not be stored as one of this one. */
+async function findOwnStaged({ keys }: Services, staging: Staging, sinceMs: number): Promise<string | undefined> {
+  const name = await staging.findStaged(sinceMs)
+  if (name === undefined) return undefined
+  const isOwn = await isOwnBackup(staging.pathOf(name), keys).catch((error: unknown) => {
+    // Not a backup, or one of another master key.
+    if (error instanceof Failure) return false
+    throw error
+  })
+  return isOwn ? name : undefined
 }
 
 async function storeBackup(
@@ -97,21 +119,12 @@ async function storeBackup(
 }
 
 /** A backup counts even if old ones cannot be removed, as in a bucket that lets nobody delete. */
-async function prune({ config, store, log, now }: Services, target: BackupTarget, newest: string): Promise<void> {
+async function prune(services: Services, target: BackupTarget, staging: Staging, newest: string): Promise<void> {
   try {
-    const files = await target.list()
-    const marked = new Set(files.flatMap(({ name }) => markedBackup(name) ?? []))
-    const backups = files.filter(({ name }) => markedBackup(name) === undefined)
-    const known = backups.map(({ name, at }) => ({ name, at, isVerified: marked.has(name) }))
-    for (const name of listExpired(known, config.backup.keep)) {
-      // A kill between the two leaves an unverified one, which the next run removes.
-      await target.remove(markerOf(name))
-      await target.remove(name)
-    }
-    await target.dropUnfinished(now() - abandonedMs, new Set([newest]))
-    await store.backups.removeBefore(config.backup.name, now() - recordLifeMs)
+    await pruneBackups(services, target, staging, newest)
   } catch (error) {
-    log.warn(`old backups could not be removed: ${sentenceOf(error)}`, { job: 'backup', ...traceOf(error) })
+    const problem = `old backups could not be removed: ${sentenceOf(error)}`
+    services.log.warn(problem, { job: 'backup', ...traceOf(error) })
   }
 }
 

@@ -27,8 +27,7 @@ const copies = 3
 const reserveBytes = 128 * 1024 * 1024
 
 export async function openStaging({ dataDir, databaseUrl }: Config): Promise<Staging> {
-  const own = `coffer-backup-${hash('sha256', dataDir, 'hex').slice(0, 16)}`
-  const folder = databaseUrl === undefined ? join(dataDir, 'backup-staging') : join(tmpdir(), own)
+  const folder = databaseUrl === undefined ? join(dataDir, 'backup-staging') : temporaryFolder(dataDir, databaseUrl)
   await makeOwnFolder(folder)
   if (databaseUrl === undefined) await requireRoom(folder, dataDir)
   return {
@@ -45,6 +44,15 @@ export async function openStaging({ dataDir, databaseUrl }: Config): Promise<Sta
     },
     remove: () => rm(folder, { recursive: true, force: true }),
   }
+}
+
+/** Two installations on one machine may have the same path of a data folder, as in containers that share `/tmp`. */
+function temporaryFolder(dataDir: string, databaseUrl: string): string {
+  const { hostname, port, pathname, searchParams } = new URL(databaseUrl)
+  // A path of a socket is given as a parameter. The password must not reach a name on the disk, not even as a hash.
+  const database = [searchParams.get('host') ?? hostname, searchParams.get('port') ?? (port || '5432'), pathname]
+  const own = hash('sha256', JSON.stringify([dataDir, ...database]), 'hex').slice(0, 16)
+  return join(tmpdir(), `coffer-backup-${own}`)
 }
 
 /** Anybody may make folders in the folder for temporary files: one of another user is refused. */

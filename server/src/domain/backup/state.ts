@@ -1,6 +1,7 @@
 /** How scheduled backups are doing: for metrics, readiness, `doctor` and the banner of the dashboard. */
 import type { BackupRecord } from '../../store/backup.ts'
 import type { Services } from '../context.ts'
+import { hourMs } from '../time.ts'
 
 type BackupState = {
   /** Verified, and stored in the target of the settings. */
@@ -16,6 +17,8 @@ type BackupState = {
 /** A backup may take its time, and one failed run is repeated soon: late is what has missed a whole turn. */
 const lateAfterTurns = 2
 const maxFailures = 12
+/** A run that began later than this from now was recorded while the clock was wrong, and says nothing. */
+const maxClockErrorMs = hourMs
 
 /** Undefined if no backups are scheduled. */
 export async function readBackupState({
@@ -25,8 +28,9 @@ export async function readBackupState({
 }: Pick<Services, 'config' | 'store' | 'now'>): Promise<BackupState | undefined> {
   const { to, name, everyMs } = config.backup
   if (to === undefined) return undefined
-  const newest = await store.backups.newestVerified(name)
-  const failed = await store.backups.listFailedSince(name, newest?.startedAt ?? 0, maxFailures)
+  const untilMs = now() + maxClockErrorMs
+  const newest = await store.backups.newestVerified(name, untilMs)
+  const failed = await store.backups.listFailed(name, { sinceMs: newest?.startedAt ?? 0, untilMs }, maxFailures)
   return {
     newest,
     failures: failed.length,

@@ -1,0 +1,65 @@
+/**
+ * Removes the backups of this installation that are no longer kept. Another installation may use the same target, so a
+ * backup counts only if its marker was signed here, or if the store knows that it was begun here.
+ */
+import { readFile, rm } from 'node:fs/promises'
+import type { Services } from '../context.ts'
+import { dayMs } from '../time.ts'
+import { type KnownBackup, listExpired } from './keep.ts'
+import { checkMarker, maxMarkerBytes } from './marker.ts'
+import type { Staging } from './staging.ts'
+import { markedBackup, markerOf } from './target/name.ts'
+import type { BackupTarget, StoredFile } from './target/target.ts'
+
+/** Longer than any upload that is still going on somewhere. */
+const abandonedMs = dayMs
+const recordLifeMs = 400 * dayMs
+
+export async function pruneBackups(
+  services: Services,
+  target: BackupTarget,
+  staging: Staging,
+  newest: string,
+): Promise<void> {
+  const { config, store, now } = services
+  for (const name of listExpired(await listOwn(services, target, staging), config.backup.keep)) {
+    // A kill between the two leaves an unverified one, which the next run removes.
+    await target.remove(markerOf(name))
+    await target.remove(name)
+  }
+  await target.dropUnfinished(now() - abandonedMs, new Set([newest]))
+  await store.backups.removeBefore(config.backup.name, now() - recordLifeMs)
+}
+
+/** Each marker is read once. */
+async function listOwn(services: Services, target: BackupTarget, staging: Staging): Promise<KnownBackup[]> {
+  const { config, store, keys } = services
+  const files = await target.list()
+  const markers = new Map(files.map((file) => [markedBackup(file.name), file]))
+  const records = new Map((await store.backups.listNames(config.backup.name)).map((row) => [row.name, row]))
+  const own: KnownBackup[] = []
+  for (const { name, bytes, at } of files.filter((file) => markedBackup(file.name) === undefined)) {
+    const marker = markers.get(name)
+    const record = records.get(name)
+    if (marker === undefined) {
+      if (record) own.push({ name, at, isVerified: false })
+      continue
+    }
+    const origin = checkMarker(keys.keyring, await readMarker(target, staging, marker), { name, bytes })
+    // The root key that signed the marker may have been retired since.
+    const isVerified = origin === 'own' || (origin === 'unknown' && typeof record?.verifiedAt === 'number')
+    if (isVerified || record?.verifiedAt === null) own.push({ name, at, isVerified })
+  }
+  return own
+}
+
+async function readMarker(target: BackupTarget, staging: Staging, { name, bytes }: StoredFile): Promise<string> {
+  if (bytes > maxMarkerBytes) return ''
+  const path = staging.pathOf(name)
+  await target.download(name, path)
+  try {
+    return await readFile(path, 'utf8')
+  } finally {
+    await rm(path)
+  }
+}
