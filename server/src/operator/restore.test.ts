@@ -7,15 +7,13 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runHere } from '../../../test/command.ts'
 import { createDatabase, createToken, type Database, openService } from '../../../test/harness.ts'
 import { readers } from '../../../test/share.ts'
-import { openEngine, tamper } from '../../../test/store.ts'
 import { type SyncWorld, setUpSync, startSyncWorld } from '../../../test/sync.ts'
 import { fakeHeroku } from '../../../test/vendor/fake/heroku.ts'
 import { systemChain } from '../domain/audit/event.ts'
 import { flushUsage } from '../jobs/usage.ts'
 import { heroku } from '../providers/heroku.ts'
-import { type Db, sql } from '../store/engine/sql.ts'
+import { sql } from '../store/engine/sql.ts'
 import { steps } from '../store/migrate.ts'
-import { beginRestore } from '../store/restore-target.ts'
 
 let world: SyncWorld & { stop(): Promise<void> }
 let file: string
@@ -184,52 +182,6 @@ test('a store that is not empty is refused, and stays as it is', async () => {
   expect(err).toContain('The store is not empty: restore into an empty one.')
   expect((await run(world.service.settings, 'doctor')).out).toBe(before.out)
 })
-
-test("another program's database is refused, however often it is tried, and nothing is made or removed in it", async () => {
-  const target = await makeTarget()
-  await tamper(target.settings, makeForeign)
-  for (let count = 1; count <= 2; count++) {
-    const { code, err } = await run(target.settings, 'restore', file)
-    expect([code, err]).toEqual([
-      1,
-      expect.stringMatching(/has the table "session", which is not|belongs to another program/),
-    ])
-    expect(await listTables(target)).toEqual(['session'])
-  }
-  expect(await tamper(target.settings, (db) => db.all(sql`select note from session`))).toEqual([{ note: 'theirs' }])
-})
-
-test("a restore that starts over removes no table of another program that has the name of one of Coffer's", async () => {
-  const target = await makeTarget()
-  const engine = openEngine(target.settings)
-  await beginRestore(engine, 1, Date.now())
-  await engine.close()
-  await tamper(target.settings, makeForeign)
-  const before = await listTables(target)
-  const refused = await run(target.settings, 'restore', file)
-  expect([refused.code, refused.err]).toEqual([
-    1,
-    expect.stringContaining('has the table "session", which is not of Coffer'),
-  ])
-  expect(await listTables(target)).toEqual(before)
-  expect(await tamper(target.settings, (db) => db.all(sql`select note from session`))).toEqual([{ note: 'theirs' }])
-  await tamper(target.settings, (db) => db.run(sql`drop table session`))
-  expect(await run(target.settings, 'restore', file)).toMatchObject({ code: 0 })
-})
-
-async function makeForeign(db: Db): Promise<void> {
-  await db.run(sql`create table session (note text primary key)`)
-  await db.run(sql`insert into session (note) values ('theirs')`)
-}
-
-const listTables = ({ settings }: Database): Promise<string[]> =>
-  tamper(settings, async (db) => {
-    const query =
-      settings.COFFER_DATABASE_URL === undefined
-        ? sql`select name from sqlite_schema where type = 'table' order by name`
-        : sql`select tablename as name from pg_tables where schemaname = 'public' order by tablename`
-    return (await db.all<{ name: string }>(query)).map(({ name }) => name)
-  })
 
 test.each([
   ['another key', () => randomBytes(32).toString('base64')],
