@@ -46,7 +46,7 @@ const sqlite = {
   ...shared,
   name: 'sqlite',
   include: rooms,
-  exclude: isFast ? [...deepOnly] : [],
+  exclude: ['server/src/http/pgbouncer.test.ts', ...(isFast ? deepOnly : [])],
   env: { COFFER_TEST_ENGINE: 'sqlite' },
   globalSetup: ['test/sqlite.ts', 'test/built-dashboard.ts'],
 }

@@ -6,7 +6,7 @@ import type { AuditVerdict } from '@coffer/contract/audit'
 import type { Team } from '@coffer/contract/team'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { requirePrograms } from '../../../test/debian-package.ts'
-import { createProject, engine, openService, registerOwner, type TestService } from '../../../test/harness.ts'
+import { createProject, openService, registerOwner, type TestService } from '../../../test/harness.ts'
 import { startPgbouncer } from '../../../test/pgbouncer.ts'
 import { type Postgres, startPostgres } from '../../../test/postgres.ts'
 import { connectPostgres } from '../../../test/postgres-client.ts'
@@ -14,7 +14,7 @@ import { until } from '../../../test/program.ts'
 
 const main = '/v1/workspace/main'
 
-describe.runIf(engine === 'postgres')('behind PgBouncer in transaction mode', () => {
+describe('behind PgBouncer in transaction mode', () => {
   let server: Postgres
   let pooler: Awaited<ReturnType<typeof startPgbouncer>>
   let dataDir: string

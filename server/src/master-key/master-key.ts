@@ -82,7 +82,7 @@ function wrappingOf(source: MasterKeySource, options: WrappingOptions): Wrapping
 }
 
 const keyBytes = 32
-const missingKey = 'the database already has keys that a new master key could not open'
+const missingKey = 'no other key opens what is stored'
 
 /** Do not suggest a new key to an operator whose key is damaged: a new key would make the store unreadable. */
 const putBack = 'restore the key that this database was created with, since no other key can open it'

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.ts'
+import { ConfigError } from '../config-error.ts'
 import { type MarkerContext, putMarker } from '../domain/backup/marker.ts'
 import { markerOf, newBackupName } from '../domain/backup/target/name.ts'
 import { openTarget } from '../domain/backup/target/open.ts'
@@ -18,7 +19,11 @@ const isBucket = (place: string) => place.startsWith('s3://')
 const isFolder = (place: string) => statSync(place, { throwIfNoEntry: false })?.isDirectory() === true
 
 /** For work that needs room for the whole store. */
-export function scratchFolder(config: Config): string {
+export function scratchFolder(config: Config, wanted?: string): string {
+  if (wanted !== undefined) {
+    if (!isFolder(wanted)) throw new ConfigError(`--scratch: there is no folder ${wanted}.`)
+    return wanted
+  }
   return config.databaseUrl === undefined && isFolder(config.dataDir) ? config.dataDir : tmpdir()
 }
 

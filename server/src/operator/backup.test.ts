@@ -1,6 +1,6 @@
 /** Backups that prove themselves: what is in them, what verifies, and what is refused. */
 import { copyFile, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runHere } from '../../../test/command.ts'
@@ -74,30 +74,31 @@ async function registerSomething(): Promise<void> {
   expect(status).toBe(401)
 }
 
-test.runIf(engine === 'postgres')(
-  'a backup that overlaps a migration has every row of the tables that it rewrites',
-  async () => {
-    const digestOf = ({ out }: { out: string }) => /digest ([0-9a-f]{64})/.exec(out)?.[1]
-    const before = digestOf(await run('backup', newFile()))
-    expect(before).toBeDefined()
-    const connectionString = service.settings.COFFER_DATABASE_URL
-    const [migration, watcher] = [new pg.Client({ connectionString }), new pg.Client({ connectionString })]
-    await Promise.all([migration.connect(), watcher.connect()])
-    try {
-      await migration.query('begin')
-      await migration.query(`alter table secret_version alter column message type text using message || ''`)
-      const backup = run('backup', newFile())
-      const waits = () =>
-        watcher.query(`select 1 from pg_stat_activity
+async function expectEveryRow(): Promise<void> {
+  const digestOf = ({ out }: { out: string }) => /digest ([0-9a-f]{64})/.exec(out)?.[1]
+  const before = digestOf(await run('backup', newFile()))
+  expect(before).toBeDefined()
+  const connectionString = service.settings.COFFER_DATABASE_URL
+  const [migration, watcher] = [new pg.Client({ connectionString }), new pg.Client({ connectionString })]
+  await Promise.all([migration.connect(), watcher.connect()])
+  try {
+    await migration.query('begin')
+    await migration.query(`alter table secret_version alter column message type text using message || ''`)
+    const backup = run('backup', newFile())
+    const waits = () =>
+      watcher.query(`select 1 from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock' and query like '%secret_version%'`)
-      await expect.poll(async () => (await waits()).rowCount, { timeout: 60_000 }).toBeGreaterThan(0)
-      await migration.query('commit')
-      expect(digestOf(await backup)).toBe(before)
-    } finally {
-      await Promise.all([migration.end(), watcher.end()])
-    }
-  },
-)
+    await expect.poll(async () => (await waits()).rowCount, { timeout: 60_000 }).toBeGreaterThan(0)
+    await migration.query('commit')
+    expect(digestOf(await backup)).toBe(before)
+  } finally {
+    await Promise.all([migration.end(), watcher.end()])
+  }
+}
+
+// SQLite is copied in one step.
+if (engine === 'postgres')
+  test('a backup that overlaps a migration has every row of the tables that it rewrites', expectEveryRow)
 
 test('an existing file is not overwritten', async () => {
   const file = newFile()
@@ -106,6 +107,23 @@ test('an existing file is not overwritten', async () => {
   expect(refused.code).toBe(1)
   expect(refused.err).toBe(`${file} exists already: choose another name, or move it away.\n`)
   expect(await readFile(file, 'utf8')).toBe('mine')
+})
+
+test('a name that is empty, and a folder that does not exist, are refused before anything is written', async () => {
+  const missing = join(dirname(newFile()), 'missing')
+  const before = await readdir(process.cwd())
+  for (const [args, message] of [
+    [['backup', ''], '"backup" takes one file or s3://…, --no-verify and --scratch <folder>.'],
+    [['backup', 'verify', ''], '"backup verify" takes one file or s3://…, and --scratch <folder>.'],
+    [['restore', ''], 'takes'],
+    [['backup', join(missing, 'new.backup')], `The folder ${missing} does not exist: create it first.`],
+    [['backup', 'new.backup', '--scratch', missing], `--scratch: there is no folder ${missing}.`],
+  ] as const) {
+    const { code, err } = await runHere(args, service.settings)
+    expect(code).toBe(1)
+    expect(err).toContain(message)
+  }
+  expect(await readdir(process.cwd())).toEqual(before)
 })
 
 test('a backup that was not verified is not called one', async () => {

@@ -21,7 +21,7 @@ type Env = Readonly<Record<string, string | undefined>>
 export async function backUp(env: Env, args: readonly string[], print: Print): Promise<number> {
   const { file: place, noVerify, scratch } = readWish('backup', args)
   const config = readConfig(env)
-  const folder = scratch ?? scratchFolder(config)
+  const folder = scratchFolder(config, scratch)
   return withNewFile(config, place, folder, (made) =>
     noVerify ? writeOnly(config, made, print) : writeVerified(config, made, folder, print),
   )
@@ -81,7 +81,7 @@ async function write(config: Config, file: string, onProgress: (progress: Backup
 export async function verifyFile(env: Env, args: readonly string[], print: Print): Promise<number> {
   const { file: place, scratch } = readWish('backup verify', args)
   const config = readConfig(env)
-  const folder = scratch ?? scratchFolder(config)
+  const folder = scratchFolder(config, scratch)
   return withFile(config, place, folder, async (file) => {
     const verdict = await showProgress(print, (onProgress) =>
       verify(file, ({ wrappedMaster }) => findMasterAccess(config, wrappedMaster), folder, onProgress),
@@ -128,7 +128,7 @@ function readWish(command: string, args: readonly string[]) {
       },
     })
     const [file, ...more] = positionals
-    if (file === undefined || more.length > 0) throw new ConfigError(usage)
+    if (!file || more.length > 0) throw new ConfigError(usage)
     return { file, scratch: values.scratch, noVerify: values['no-verify'] === true }
   } catch {
     throw new ConfigError(usage)

@@ -70,7 +70,7 @@ describe('startup is refused', () => {
     await unlink(keyFile)
     await expectRefusal(
       {},
-      `The master key file ${keyFile} is missing; restore it, since the database already has keys that a new master key could not open.`,
+      `The master key file ${keyFile} is missing; restore it, since no other key opens what is stored.`,
     )
     await expect(stat(keyFile)).rejects.toThrow('ENOENT')
   })

@@ -173,7 +173,7 @@ function readWish(args: readonly string[]): Wish {
     const sinceStore = values['since-store']
     const [file, ...more] = positionals
     const isMixed = move ? revokeTokens || sinceStore !== undefined : evenIfOld
-    if (file !== undefined && more.length === 0 && !isMixed) return { file, move, evenIfOld, revokeTokens, sinceStore }
+    if (file && more.length === 0 && !isMixed) return { file, move, evenIfOld, revokeTokens, sinceStore }
   } catch {
     // An unknown option: explained below.
   }

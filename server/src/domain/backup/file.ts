@@ -53,7 +53,11 @@ export async function createBackupFile(path: string, header: Buffer, key: KeyObj
     try {
       return await work
     } catch (cause) {
-      throw new Failure('unavailable', `The file ${path} cannot be written (${codeOf(cause)}).`, { cause })
+      const problem =
+        codeOf(cause) === 'ENOENT'
+          ? `The folder ${dirname(path)} does not exist: create it first.`
+          : `The file ${path} cannot be written (${codeOf(cause)}).`
+      throw new Failure('unavailable', problem, { cause })
     }
   }
   const handle = await explain(open(part, 'w', 0o600))
