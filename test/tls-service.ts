@@ -4,6 +4,7 @@ import { Agent } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
+import type { Replacements } from '../server/src/app.ts'
 import { type Call, caller } from './caller.ts'
 import { makeCertificate, type TestCertificate } from './certificate.ts'
 import { startService, type TestService } from './harness.ts'
@@ -35,10 +36,14 @@ export type TlsService = TestService & {
   connect(options?: ConnectionOptions): TLSSocket
 }
 
-export async function startTlsService(settings: Record<string, string> = {}): Promise<TlsService> {
+export async function startTlsService(
+  settings: Record<string, string> = {},
+  replacements: Partial<Replacements> = {},
+): Promise<TlsService> {
   const pair = makeCertificate()
   const files = await writeCertificate(pair)
-  const service = await startService({ COFFER_PUBLIC_URL: 'https://localhost:8080', ...files.settings, ...settings })
+  const all = { COFFER_PUBLIC_URL: 'https://localhost:8080', ...files.settings, ...settings }
+  const service = await startService(all, replacements)
   const url = service.url.replace('http:', 'https:')
   const agent = new Agent({ keepAlive: true, ca: pair.certificate })
   return {

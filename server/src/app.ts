@@ -67,7 +67,7 @@ export async function createApp(
   replacements: Partial<Replacements> = {},
 ): Promise<App> {
   // Before the store: a wrong certificate must not leave a new store behind.
-  const tls = given.tls && (await openTls(given.tls, log, now))
+  const tls = given.tls && (await openTls(given.tls, log, now, replacements.handshakeTimeoutMs))
   const services = await createServices(given, log, now, replacements)
   const { config, engine } = services
   const follower = createChangeFollower(services)
@@ -142,12 +142,13 @@ async function closeServer(http: Server, tls: Tls | undefined, farewellMs: numbe
 }
 
 /**
- * Dependencies that tests replace: outbound requests, sleeping, memory budgets for slow peers, and the built pages; and
- * what only a process knows that was started with these settings.
+ * Dependencies that tests replace: outbound requests, sleeping, memory budgets and time-outs for slow peers, and the
+ * built pages; and what only a process knows that was started with these settings.
  */
 export type Replacements = Pick<Services, 'outbound' | 'sleep' | 'program'> & {
   readonly budgets: ByteBudgets
   readonly dashboardFolder: string
+  readonly handshakeTimeoutMs: number
   /** The store, if it is open already. */
   readonly opened: OpenStore
 }

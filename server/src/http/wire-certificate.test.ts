@@ -9,7 +9,11 @@ import { makeCertificate, type TestCertificate } from '../../../test/certificate
 import { registerOwner, type TestUser } from '../../../test/harness.ts'
 import { until } from '../../../test/program.ts'
 import { head } from '../../../test/raw-request.ts'
-import { callerOf, startTlsService, type TlsService } from '../../../test/tls-service.ts'
+import { callerOf, startTlsService, type TlsService, writeCertificate } from '../../../test/tls-service.ts'
+import { createLog } from '../log.ts'
+import { openTls } from '../tls/tls.ts'
+
+const hourMs = 3_600_000
 
 let service: TlsService
 let owner: TestUser
@@ -83,6 +87,49 @@ test('a broken pair keeps the certificate before and is reported once; the next 
   await untilShown(good)
   expect(reports(text)).toHaveLength(1)
   expect(reports('stays in use')).toHaveLength(1)
+})
+
+test('a pair that is not valid yet is tried again until it is, and reported once', async () => {
+  const startsAt = service.app.services.now() + hourMs
+  const early = makeCertificate({ from: startsAt, to: startsAt + 24 * hourMs })
+  const before = await shownSerial()
+  const text = 'is not valid before '
+  await service.files.write(early)
+  await until(() => reports(text).length > 0 || undefined, 60_000, 'the report')
+  expect(await shownSerial()).toBe(before)
+  service.clock.offsetMs += 2 * hourMs
+  await untilShown(early)
+  expect(reports(text)).toHaveLength(1)
+})
+
+test('a pair that cannot be used is reported once, however often it is tried', async () => {
+  const [broken, good] = [makeCertificate(), makeCertificate()]
+  const files = await writeCertificate(good)
+  const lines: string[] = []
+  let tries = 0
+  const now = () => {
+    tries++
+    return Date.now()
+  }
+  const log = createLog('debug', { write: (line) => void lines.push(line) })
+  const tls = await openTls(
+    { certificateFile: files.settings.COFFER_TLS_CERT_FILE, keyFile: files.settings.COFFER_TLS_KEY_FILE },
+    log,
+    now,
+  )
+  try {
+    // Starts to look at the files.
+    tls.createServer({})
+    await files.write({ ...broken, key: good.key })
+    // The clock is asked once at the start, and once in each attempt.
+    await until(() => tries >= 4 || undefined, 120_000, 'three attempts')
+    expect(lines.filter((line) => line.includes('stays in use'))).toEqual([
+      expect.stringContaining('does not belong to the certificate'),
+    ])
+  } finally {
+    tls.stop()
+    await files.remove()
+  }
 })
 
 test('files behind a symbolic link are found again after the link was replaced, as Kubernetes does', async () => {

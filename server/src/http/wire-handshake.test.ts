@@ -15,8 +15,11 @@ function openPlain({ url }: TlsService): { socket: Socket; closed: Promise<unkno
   }
 }
 
-test('clients that never finish the handshake are limited in number, and block nobody for long', async () => {
-  const service = await startTlsService()
+const longTimeoutMs = 3_600_000
+
+test('clients that never finish the handshake are limited in number', async () => {
+  // However slow this machine is, no handshake ends during the test.
+  const service = await startTlsService({}, { handshakeTimeoutMs: longTimeoutMs })
   const first = Array.from({ length: 250 }, () => openPlain(service))
   const count = () => new Promise<number>((resolve) => service.app.server.getConnections((_, open) => resolve(open)))
   try {
@@ -29,8 +32,21 @@ test('clients that never finish the handshake are limited in number, and block n
     first[0]?.socket.destroy()
     const again = await until(() => service.call('GET', '/healthz').catch(() => undefined), 60_000, 'a place is free')
     expect(again.status).toBe(200)
-    // The service ends the others, so that they hold no place for ever.
+  } finally {
+    for (const { socket } of first) socket.destroy()
+    await service.stop()
+  }
+})
+
+test('the service ends a handshake that takes too long, so that nobody is blocked for long', async () => {
+  const service = await startTlsService()
+  const codes: unknown[] = []
+  service.app.server.on('tlsClientError', ({ code }: NodeJS.ErrnoException) => codes.push(code))
+  const first = Array.from({ length: 250 }, () => openPlain(service))
+  try {
     await withinSeconds(60, Promise.all(first.map(({ closed }) => closed)))
+    expect(codes).toEqual(Array.from({ length: 250 }, () => 'ERR_TLS_HANDSHAKE_TIMEOUT'))
+    expect((await service.call('GET', '/healthz')).status).toBe(200)
   } finally {
     for (const { socket } of first) socket.destroy()
     await service.stop()

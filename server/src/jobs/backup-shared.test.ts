@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { tempFolder } from '../../../test/backup-target.ts'
 import { startService, type TestService } from '../../../test/harness.ts'
-import { runBackup } from '../../../test/scheduled-backup.ts'
+import { holdBackups, runBackup } from '../../../test/scheduled-backup.ts'
 import { openStaging } from '../domain/backup/staging.ts'
 import { newBackupName } from '../domain/backup/target/name.ts'
 
@@ -85,9 +85,8 @@ test('an own backup whose marker was signed by a root key that is retired is rem
 test.each(['another master key', 'the same master key'])(
   'a staged backup of an installation with %s is not stored',
   async (kind) => {
-    const { config, store, now } = service.app.services
-    // Until it is released, the service makes no backup by itself.
-    const fence = await store.leases.claim('backup', now(), now() + day)
+    const { config, now } = service.app.services
+    const release = await holdBackups(service)
     const target = join(await tempFolder(), 'foreign')
     const key = kind === 'the same master key' ? { COFFER_MASTER_KEY_FILE: join(service.dataDir, 'master.key') } : {}
     const other = await startService({ COFFER_BACKUP_TO: target, ...key })
@@ -95,7 +94,7 @@ test.each(['another master key', 'the same master key'])(
     const [made = ''] = await readdir(target)
     const foreign = newBackupName(now())
     await copyFile(join(target, made), (await openStaging(config)).pathOf(foreign))
-    await store.leases.release('backup', fence ?? 0)
+    await release()
     const own = await run()
     expect(own).not.toBe(foreign)
     expect(await readFile(join(folder, own))).not.toEqual(await readFile(join(target, made)))

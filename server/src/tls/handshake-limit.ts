@@ -1,11 +1,11 @@
 /**
  * Bounds connections that have not finished their TLS handshake, in all and for each client. Node ends each after
- * `handshakeTimeoutMs`; without a limit of their number, one client could hold as many sockets as the process may open.
+ * `defaultHandshakeTimeoutMs`; without a limit of their number, one client could hold as many sockets as the process may open.
  */
 import type { Server, Socket } from 'node:net'
 import { clientNetwork } from '../address-range.ts'
 
-export const handshakeTimeoutMs = 10_000
+export const defaultHandshakeTimeoutMs = 10_000
 /** Well above what a busy service has at once: a handshake takes some milliseconds. */
 const maxHandshakes = 1_000
 /** A proxy may open all connections from one address. */

@@ -5,7 +5,7 @@ import type { TlsFiles } from '../config.ts'
 import { ConfigError } from '../config-error.ts'
 import { type Log, traceOf } from '../log.ts'
 import { type KeyPair, readKeyPair } from './certificate.ts'
-import { type HandshakeLimit, handshakeTimeoutMs, limitHandshakes } from './handshake-limit.ts'
+import { defaultHandshakeTimeoutMs, type HandshakeLimit, limitHandshakes } from './handshake-limit.ts'
 
 export type Tls = {
   /** When the certificate in use ends. */
@@ -19,10 +19,19 @@ export type Tls = {
 
 /** Polled, not watched: a watch misses the change of a symbolic link, by which Kubernetes replaces files. */
 const pollMs = 1_000
+/** A pair that could not be used may become valid, and too many open files are a passing problem. */
+const pollsBetweenTries = 10
 
-export async function openTls(files: TlsFiles, log: Log, now: () => number): Promise<Tls> {
+export async function openTls(
+  files: TlsFiles,
+  log: Log,
+  now: () => number,
+  handshakeTimeoutMs = defaultHandshakeTimeoutMs,
+): Promise<Tls> {
   let seen = await versionOf(files)
   let loaded = seen
+  let failed: string | undefined
+  let pollsToWait = 0
   let pair = await readKeyPair(files, now())
   const servers: { setSecureContext(options: object): void }[] = []
   const limits: HandshakeLimit[] = []
@@ -33,8 +42,19 @@ export async function openTls(files: TlsFiles, log: Log, now: () => number): Pro
     const isSettled = version === seen
     seen = version
     if (!isSettled || version === loaded) return
-    // Set before the attempt, so that a broken pair is reported once.
-    loaded = version
+    if (version === failed && --pollsToWait > 0) return
+    try {
+      await replace()
+      loaded = version
+    } catch (error) {
+      // Once for each version of the files, however often it is tried.
+      if (version !== failed) explain(error)
+      failed = version
+      pollsToWait = pollsBetweenTries
+    }
+  }
+
+  async function replace(): Promise<void> {
     pair = await readKeyPair(files, now())
     for (const server of servers) server.setSecureContext(contextOf(pair))
     log.info(`the TLS certificate was replaced; it is valid until ${new Date(pair.expiresAt).toISOString()}`)
@@ -51,11 +71,9 @@ export async function openTls(files: TlsFiles, log: Log, now: () => number): Pro
   const tick = () => {
     if (isPolling) return
     isPolling = true
-    poll()
-      .catch(explain)
-      .finally(() => {
-        isPolling = false
-      })
+    poll().finally(() => {
+      isPolling = false
+    })
   }
   let timer: NodeJS.Timeout | undefined
 

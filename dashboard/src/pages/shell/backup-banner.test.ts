@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { tempFolder } from '../../../../test/backup-target.ts'
 import { expectAccessible, openPage } from '../../../../test/browser.ts'
 import { addUser, registerOwner, startService } from '../../../../test/harness.ts'
-import { runBackup } from '../../../../test/scheduled-backup.ts'
+import { holdBackups, runBackup } from '../../../../test/scheduled-backup.ts'
 
 const hour = 3_600_000
 
@@ -42,5 +42,18 @@ test('a failed backup is shown to an admin, not to a developer, and not once it 
   await after.getByRole('link', { name: 'Settings' }).waitFor()
   await after.waitForLoadState('networkidle')
   expect(await after.getByText('verified backup').count()).toBe(0)
+  await service.stop()
+})
+
+test('a late backup is shown to an admin although no run has failed', async () => {
+  const folder = join(await tempFolder(), 'backups')
+  const service = await startService({ COFFER_BACKUP_TO: folder, COFFER_BACKUP_EVERY: '1h' })
+  const owner = await registerOwner(service)
+  await runBackup(service)
+  await holdBackups(service)
+  service.clock.offsetMs += 2 * hour + 1
+  const page = await openPage(service, { path: '/main', session: owner.session })
+  const banner = 'The newest verified backup is 2 hours old, which is too old. Tell whoever runs this service.'
+  await page.getByRole('status').filter({ hasText: banner }).waitFor()
   await service.stop()
 })
