@@ -1,5 +1,6 @@
 /** Lets a service make the backups that are due. */
-import { expect } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
+import { openStaging } from '../server/src/domain/backup/staging.ts'
 import { backUp } from '../server/src/jobs/backup.ts'
 import { sql } from '../server/src/store/engine/sql.ts'
 import type { TestService } from './harness.ts'
@@ -16,6 +17,8 @@ export async function holdBackups({ app }: TestService): Promise<() => Promise<v
 export async function runBackup(service: TestService, afterMs = 0): Promise<void> {
   service.clock.offsetMs += afterMs
   const { services } = service.app
+  // Nodes on PostgreSQL share the folder for temporary files, which no test removes. A data folder goes with its test.
+  if (services.engine.kind === 'postgres') onTestFinished(async () => (await openStaging(services.config)).remove())
   await backUp(services, new AbortController().signal)
   const isFree = async () =>
     (await services.engine.one(sql`select id from lease where lease_until is not null`)) === undefined
