@@ -214,7 +214,7 @@ test('the fuzzer imports no code of the service', () => {
     const own = importsOf(file).filter(({ to }) => to.startsWith('@coffer/') || /\/(server|contract|sdk)\//.test(to))
     expect(own, relative(root, file)).toEqual([])
   }
-  visit(join(root, 'torture/fuzz.ts'))
+  visit(join(root, 'torture/client/fuzz.ts'))
   expect(seen.size).toBeGreaterThan(5)
 })
 

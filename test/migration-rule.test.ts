@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { steps } from '../server/src/store/migrate.ts'
-import { nextSteps } from '../torture/next-migration.ts'
+import { nextSteps } from '../torture/process/next-migration.ts'
 import { findBrokenRules, type Step } from './migration-rule.ts'
 
 /** Migrations from before the rules. */

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { startNode } from '../test/program.ts'
 import { cases } from './cases.ts'
-import { canariesIn, canary } from './fuzz-world.ts'
-import { findUnsynced } from './system-calls.ts'
+import { canariesIn, canary } from './client/fuzz-world.ts'
+import { findUnsynced } from './machine/system-calls.ts'
 
 const run = join(import.meta.dirname, 'run.ts')
 const torture = (...args: string[]) => startNode([run, ...args]).ended

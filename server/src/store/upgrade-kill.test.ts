@@ -12,7 +12,7 @@ import { openEngine } from '../../../test/store.ts'
 import { isDeep } from '../../../test/tier.ts'
 import { steps } from './migrate.ts'
 
-const killedMigration = join(import.meta.dirname, '../../../torture/killed-migration.ts')
+const killedMigration = join(import.meta.dirname, '../../../torture/process/killed-migration.ts')
 const version = '0.1.0'
 
 let database: Database

@@ -1,9 +1,9 @@
 /** Root-key rotation under load, while both the rotation and the service are killed: no data is lost. */
-import { runProgram, startListening, startProgram, until } from '../test/program.ts'
-import { ask, pause } from './ask.ts'
-import { bothEngines, type Case } from './case.ts'
-import { checkRegisters, createRegisters, startLoad } from './register-load.ts'
-import { createToken, register, verifyTrail } from './tenant.ts'
+import { runProgram, startListening, startProgram, until } from '../../test/program.ts'
+import { bothEngines, type Case } from '../case.ts'
+import { ask, pause } from '../load/ask.ts'
+import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'
+import { createToken, register, verifyTrail } from '../load/tenant.ts'
 
 const rotateCommand = ['keys', 'rotate-root']
 const tokenCount = 40

@@ -1,13 +1,13 @@
 /**
  * Malformed bytes: the corpus of the tests, and randomly damaged requests. Each gets a response or a closed connection.
  */
-import { type Dice, pick } from '../test/dice.ts'
-import { type Listening, startListening } from '../test/program.ts'
-import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../test/raw-request.ts'
-import { open, parseAnswers, receive } from '../test/raw-socket.ts'
-import { ask } from './ask.ts'
-import { bothEngines, type Case } from './case.ts'
-import { register } from './tenant.ts'
+import { type Dice, pick } from '../../test/dice.ts'
+import { type Listening, startListening } from '../../test/program.ts'
+import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../../test/raw-request.ts'
+import { open, parseAnswers, receive } from '../../test/raw-socket.ts'
+import { bothEngines, type Case } from '../case.ts'
+import { ask } from '../load/ask.ts'
+import { register } from '../load/tenant.ts'
 
 const teams = '/v1/workspace/main/team'
 const atOnce = 16

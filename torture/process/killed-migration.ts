@@ -1,8 +1,8 @@
 /** Migrates a store and kills itself just before or just after the first commit. */
 import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
-import { migrate } from '../server/src/store/migrate.ts'
-import { openEngine } from '../test/store.ts'
+import { migrate } from '../../server/src/store/migrate.ts'
+import { openEngine } from '../../test/store.ts'
 
 const [when = '', settings = '{}'] = process.argv.slice(2)
 const engine = openEngine(JSON.parse(settings))

@@ -1,10 +1,10 @@
 /** Bit flips in the database files at rest: every response is correct or an error, never wrong data. */
 import { closeSync, cpSync, mkdirSync, openSync, readdirSync, readSync, rmSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Dice, pick } from '../test/dice.ts'
-import { type Postgres, startPostgres } from '../test/postgres.ts'
-import { type Listening, runProgram, type Settings, startListening } from '../test/program.ts'
-import { bothEngines, type Case, type Trial } from './case.ts'
+import { type Dice, pick } from '../../test/dice.ts'
+import { type Postgres, startPostgres } from '../../test/postgres.ts'
+import { type Listening, runProgram, type Settings, startListening } from '../../test/program.ts'
+import { bothEngines, type Case, type Trial } from '../case.ts'
 import { createTruth, examine, type Truth } from './flip-truth.ts'
 
 /** Most of a file is empty or never read: several flips at once hit something more often. */

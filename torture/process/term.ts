@@ -1,9 +1,9 @@
 /** SIGTERM under load: every request gets a response, acknowledged writes survive, and the shutdown is quick. */
-import { messagesOf, startListening, until } from '../test/program.ts'
-import { ask, must } from './ask.ts'
-import { bothEngines, type Case } from './case.ts'
-import { keepConnection } from './kept-connection.ts'
-import { register } from './tenant.ts'
+import { messagesOf, startListening, until } from '../../test/program.ts'
+import { bothEngines, type Case } from '../case.ts'
+import { ask, must } from '../load/ask.ts'
+import { keepConnection } from '../load/kept-connection.ts'
+import { register } from '../load/tenant.ts'
 
 const teams = '/v1/workspace/main/team'
 const workers = 16

@@ -1,10 +1,10 @@
 /** A PostgreSQL with a synchronous standby loses its primary under load: nothing acknowledged may be lost. */
-import { startListening, until } from '../test/program.ts'
-import { startReplicatedPostgres } from '../test/standby.ts'
-import { pause } from './ask.ts'
-import type { Case, Trial } from './case.ts'
-import { checkRegisters, createRegisters, startLoad } from './register-load.ts'
-import { register, verifyTrail } from './tenant.ts'
+import { startListening, until } from '../../test/program.ts'
+import { startReplicatedPostgres } from '../../test/standby.ts'
+import type { Case, Trial } from '../case.ts'
+import { pause } from '../load/ask.ts'
+import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'
+import { register, verifyTrail } from '../load/tenant.ts'
 
 export const failover: Case = {
   name: 'failover',

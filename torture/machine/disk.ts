@@ -6,12 +6,12 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startPostgres } from '../test/postgres.ts'
-import { startListening, until } from '../test/program.ts'
-import { ask } from './ask.ts'
-import { bothEngines, type Case, type Trial } from './case.ts'
-import { checkRegisters, createRegisters, type Registers, startLoad } from './register-load.ts'
-import { register, verifyTrail } from './tenant.ts'
+import { startPostgres } from '../../test/postgres.ts'
+import { startListening, until } from '../../test/program.ts'
+import { bothEngines, type Case, type Trial } from '../case.ts'
+import { ask } from '../load/ask.ts'
+import { checkRegisters, createRegisters, type Registers, startLoad } from '../load/register-load.ts'
+import { register, verifyTrail } from '../load/tenant.ts'
 
 const freeBytes = 256 * 1024
 const largeValueBytes = 60_000

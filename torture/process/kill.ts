@@ -1,12 +1,12 @@
 /** kill -9 at random moments: acknowledged writes survive, and other writes are applied completely or not at all. */
 import { join } from 'node:path'
-import { type Listening, runProgram, startListening, until } from '../test/program.ts'
-import { findBrokenRows } from '../test/store.ts'
-import { type Place, type State, sorted, startWriteLoad, stateOf } from '../test/write-load.ts'
-import { ask, must, pause } from './ask.ts'
-import { bothEngines, type Case, type Trial } from './case.ts'
-import { openLedger } from './ledger.ts'
-import { createProject, register, verifyTrail } from './tenant.ts'
+import { type Listening, runProgram, startListening, until } from '../../test/program.ts'
+import { findBrokenRows } from '../../test/store.ts'
+import { type Place, type State, sorted, startWriteLoad, stateOf } from '../../test/write-load.ts'
+import { bothEngines, type Case, type Trial } from '../case.ts'
+import { ask, must, pause } from '../load/ask.ts'
+import { openLedger } from '../load/ledger.ts'
+import { createProject, register, verifyTrail } from '../load/tenant.ts'
 
 /** An audit trail spans several kills, but stays short enough to verify after each. */
 const killsPerWorkspace = 10

@@ -1,8 +1,8 @@
 /** Operations, requests and responses as described in /openapi.json. */
 import { Ajv, type ValidateFunction } from 'ajv'
 import addFormatsModule from 'ajv-formats'
-import type { Schema } from '../test/hostile-value.ts'
-import { type Answer, must } from './ask.ts'
+import type { Schema } from '../../test/hostile-value.ts'
+import { type Answer, must } from '../load/ask.ts'
 
 type Content = Readonly<Record<string, { readonly schema?: Schema }>>
 type Parameter = { readonly name: string; readonly in: string; readonly schema: Schema }

@@ -1,6 +1,6 @@
 /** Tenants for the fuzzer, each with its own people, tokens and secrets; every value is a canary. */
-import { must } from './ask.ts'
-import { createProject, createToken, password, register } from './tenant.ts'
+import { must } from '../load/ask.ts'
+import { createProject, createToken, password, register } from '../load/tenant.ts'
 
 export type Credential = { readonly kind: string; readonly tenant: string; readonly token: string | undefined }
 export type Tenant = {

@@ -3,17 +3,17 @@
  * kind of credential. No response may be a 5xx, late, undeclared, or contain another tenant's data.
  */
 import { join } from 'node:path'
-import { type Dice, pick } from '../test/dice.ts'
-import { startListening } from '../test/program.ts'
-import { ask } from './ask.ts'
-import { bothEngines, type Case, type Trial } from './case.ts'
+import { type Dice, pick } from '../../test/dice.ts'
+import { startListening } from '../../test/program.ts'
+import { bothEngines, type Case, type Trial } from '../case.ts'
+import { ask } from '../load/ask.ts'
 import { createFuzzer } from './fuzz-request.ts'
 import { type Credential, canariesIn, createTenant, remember, type Tenant } from './fuzz-world.ts'
 import { findOperation, findViolation, type Operation, readOperations } from './openapi.ts'
 
 const perRound = 2_500
 const atOnce = 32
-const loopbackOnly = join(import.meta.dirname, '../test/loopback-only.ts')
+const loopbackOnly = join(import.meta.dirname, '../../test/loopback-only.ts')
 
 export const fuzz: Case = {
   name: 'fuzz',

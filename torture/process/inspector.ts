@@ -1,5 +1,5 @@
 /** Live heap size of a process started with `--inspect`. */
-import { type Program, until } from '../test/program.ts'
+import { type Program, until } from '../../test/program.ts'
 
 type Inspector = { heapBytes(): Promise<number>; close(): void }
 

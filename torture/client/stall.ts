@@ -3,12 +3,12 @@
  * users must succeed.
  */
 import type { Socket } from 'node:net'
-import { startListening } from '../test/program.ts'
-import { head, json } from '../test/raw-request.ts'
-import { open } from '../test/raw-socket.ts'
-import { ask, must, pause } from './ask.ts'
-import { bothEngines, type Case, type Trial } from './case.ts'
-import { createProject, register } from './tenant.ts'
+import { startListening } from '../../test/program.ts'
+import { head, json } from '../../test/raw-request.ts'
+import { open } from '../../test/raw-socket.ts'
+import { bothEngines, type Case, type Trial } from '../case.ts'
+import { ask, must, pause } from '../load/ask.ts'
+import { createProject, register } from '../load/tenant.ts'
 
 const full = { users: 20, attackers: 5 }
 const minimum = { users: 4, attackers: 3 }

@@ -1,10 +1,10 @@
 /** A migration killed before and after the commit of each statement ends in the same schema. */
 import { join } from 'node:path'
-import { migrate, steps } from '../server/src/store/migrate.ts'
-import { type Settings, startListening, startNode } from '../test/program.ts'
-import { describeSchema, openEngine } from '../test/store.ts'
-import { bothEngines, type Case } from './case.ts'
-import { register } from './tenant.ts'
+import { migrate, steps } from '../../server/src/store/migrate.ts'
+import { type Settings, startListening, startNode } from '../../test/program.ts'
+import { describeSchema, openEngine } from '../../test/store.ts'
+import { bothEngines, type Case } from '../case.ts'
+import { register } from '../load/tenant.ts'
 
 const program = join(import.meta.dirname, 'killed-migration.ts')
 

@@ -1,11 +1,11 @@
 /** The wall clock jumps forward and back, by seconds up to years, while the service works. */
 import { join } from 'node:path'
-import { pick } from '../test/dice.ts'
-import { startListening, until } from '../test/program.ts'
-import { ask, must } from './ask.ts'
-import { bothEngines, type Case } from './case.ts'
-import { checkRegisters, createRegisters, startLoad } from './register-load.ts'
-import { register, signIn, verifyTrail } from './tenant.ts'
+import { pick } from '../../test/dice.ts'
+import { startListening, until } from '../../test/program.ts'
+import { bothEngines, type Case } from '../case.ts'
+import { ask, must } from '../load/ask.ts'
+import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'
+import { register, signIn, verifyTrail } from '../load/tenant.ts'
 
 const [second, hour, day] = [1_000, 3_600_000, 24 * 3_600_000]
 const jumps = [second, 59 * second, hour, 26 * hour, 40 * day, 400 * day, 3_650 * day].flatMap((ms) => [ms, -ms])

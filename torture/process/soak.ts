@@ -1,12 +1,12 @@
 /** A steady load: memory, file handles and the write-ahead log must level off instead of growing. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Program, startListening } from '../test/program.ts'
-import { pause } from './ask.ts'
-import { bothEngines, type Case } from './case.ts'
+import { type Program, startListening } from '../../test/program.ts'
+import { bothEngines, type Case } from '../case.ts'
+import { pause } from '../load/ask.ts'
+import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'
+import { register } from '../load/tenant.ts'
 import { openInspector } from './inspector.ts'
-import { checkRegisters, createRegisters, startLoad } from './register-load.ts'
-import { register } from './tenant.ts'
 
 const intervalMs = 1_000
 /** A slope of fewer samples is not significant. */

@@ -1,6 +1,6 @@
 /** The data written before the damage, and the checks made after it. */
-import { ask, isCutOff, must } from './ask.ts'
-import { createProject, createToken, password, register } from './tenant.ts'
+import { ask, isCutOff, must } from '../load/ask.ts'
+import { createProject, createToken, password, register } from '../load/tenant.ts'
 
 export type Truth = {
   readonly environmentId: string

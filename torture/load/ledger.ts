@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
-import type { State, Worker, WriteObserver } from '../test/write-load.ts'
+import type { State, Worker, WriteObserver } from '../../test/write-load.ts'
 
 type Change = readonly [name: string, value: string | null]
 type Line = { readonly worker: string; readonly changes?: readonly Change[]; readonly acknowledged?: string }

@@ -1,10 +1,10 @@
 /** A rolling upgrade: nodes are replaced one after the other by a later version under load, and nothing is lost. */
 import { join, resolve } from 'node:path'
-import { type Listening, listening, type Program, type Settings, startNode, until } from '../test/program.ts'
-import { pause } from './ask.ts'
-import type { Case } from './case.ts'
-import { checkRegisters, createRegisters, startLoad } from './register-load.ts'
-import { register, verifyTrail } from './tenant.ts'
+import { type Listening, listening, type Program, type Settings, startNode, until } from '../../test/program.ts'
+import type { Case } from '../case.ts'
+import { pause } from '../load/ask.ts'
+import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'
+import { register, verifyTrail } from '../load/tenant.ts'
 
 const nodeCount = 3
 const nextVersion = join(import.meta.dirname, 'next-version.ts')
@@ -88,7 +88,7 @@ function startVersion(
   args: readonly string[] = [],
 ): Program {
   const isPrevious = version === 0 && previous !== undefined
-  const main = join(isPrevious ? resolve(previous) : join(import.meta.dirname, '..'), 'server/src/main.ts')
+  const main = join(isPrevious ? resolve(previous) : join(import.meta.dirname, '../..'), 'server/src/main.ts')
   const NEXT_VERSIONS = String(previous === undefined ? version : version - 1)
   return startNode([...(isPrevious ? [] : ['--import', nextVersion]), main, ...args], {
     ...{ COFFER_PORT: '0', COFFER_RATE_LIMIT: '0', COFFER_SHARE_RATE_LIMIT: '0', NEXT_VERSIONS },

@@ -1,10 +1,10 @@
 /** PostgreSQL is stopped `immediate` (like a power failure) or `fast` (like an upgrade); Coffer recovers by itself. */
-import { startPostgres } from '../test/postgres.ts'
-import { startListening, until } from '../test/program.ts'
-import { ask, pause } from './ask.ts'
-import type { Case } from './case.ts'
-import { checkRegisters, createRegisters, startLoad } from './register-load.ts'
-import { register, verifyTrail } from './tenant.ts'
+import { startPostgres } from '../../test/postgres.ts'
+import { startListening, until } from '../../test/program.ts'
+import type { Case } from '../case.ts'
+import { ask, pause } from '../load/ask.ts'
+import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'
+import { register, verifyTrail } from '../load/tenant.ts'
 
 export const outage: Case = {
   name: 'outage',

@@ -1,6 +1,6 @@
 /** Requests generated from the OpenAPI description of an operation: valid, nearly valid and hostile. */
 import fc from 'fast-check'
-import { type Dice, pick } from '../test/dice.ts'
+import { type Dice, pick } from '../../test/dice.ts'
 import {
   encodeSegment,
   nearlyValid,
@@ -9,7 +9,7 @@ import {
   toJson,
   unreadable,
   validFor,
-} from '../test/hostile-value.ts'
+} from '../../test/hostile-value.ts'
 import type { Operation } from './openapi.ts'
 
 type FuzzRequest = {

@@ -3,8 +3,8 @@
  * later read must be between the last acknowledged and the last attempted number.
  */
 import { join } from 'node:path'
+import type { Trial } from '../case.ts'
 import { ask, isCutOff, must, pause } from './ask.ts'
-import type { Trial } from './case.ts'
 import { type Ledger, openLedger } from './ledger.ts'
 import { createProject, createToken } from './tenant.ts'
 

@@ -1,9 +1,9 @@
 /** Four processes share one rate limit in Redis: exactly as many concurrent requests pass as the limit allows. */
-import { type Listening, startListening } from '../test/program.ts'
-import { startRedis } from '../test/redis.ts'
-import { ask, pause } from './ask.ts'
-import type { Case } from './case.ts'
-import { requireProgram } from './required-program.ts'
+import { type Listening, startListening } from '../../test/program.ts'
+import { startRedis } from '../../test/redis.ts'
+import type { Case } from '../case.ts'
+import { ask, pause } from '../load/ask.ts'
+import { requireProgram } from '../required-program.ts'
 
 const processes = 4
 const limit = 50
