@@ -5,7 +5,7 @@ import { deepOnly, perEngine, times } from './test/tier.ts'
 /** Rooms are tested through HTTP on both engines; pure functions (all tests in crypto and domain) and the house need none. */
 const rooms = ['server/src/{http,store,jobs,operator}/**/*.test.ts']
 /** Ends what hangs; nothing is measured by it. */
-const patienceMs = times(180_000, 240_000)
+const patienceMs = times(300_000, 600_000)
 const shared = {
   setupFiles: ['test/loopback-only.ts'],
   testTimeout: patienceMs,

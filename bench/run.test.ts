@@ -7,7 +7,7 @@ import type { Report } from './report.ts'
 
 /** Speed means nothing while other tests run; this only checks that both engines are measured. */
 test('a short run measures rows on both engines and writes the figures and the chart', {
-  timeout: 300_000,
+  timeout: 1_200_000,
 }, async () => {
   const wanted = ['SQLite: token, cold', 'PostgreSQL: read one']
   const folder = await mkdtemp(join(tmpdir(), 'coffer-bench-test-'))

@@ -12,6 +12,6 @@ export async function hear(node: TestService): Promise<void> {
     return listAfter(sequence)
   }
   // The first read may have started earlier; the second starts when it has ended.
-  await until(() => reads > 1 || undefined, 20_000, 'the log is read')
+  await until(() => reads > 1 || undefined, 120_000, 'the log is read')
   changes.listAfter = listAfter
 }

@@ -121,7 +121,7 @@ export function openShell(env: Variables = {}): Shell {
               if (found >= 0) seen += found + (typeof text === 'string' ? text.length : 1)
               return found >= 0 || undefined
             },
-            30_000,
+            120_000,
             `the screen shows ${text}`,
           )
         },

@@ -116,7 +116,7 @@ test('the service makes no system call that the unit refuses', async () => {
       const names = [...readFileSync(trace, 'utf8').matchAll(/^(?!total$|syscall$)\w+$/gm)].map(([name]) => name)
       return names.includes('execve') ? names : undefined
     },
-    30_000,
+    120_000,
     'the list of system calls',
   )
   const allowed = await listAllowedCalls()

@@ -164,7 +164,7 @@ test('as process 1 with a read-only root it serves, refuses strangers the first 
     const service = await startContainer(data, proxied, start)
     const pid = await until(
       async () => (await findProcess(service.program.child.pid)) || undefined,
-      30_000,
+      120_000,
       'the service has a process',
     )
     const stop = () => process.kill(pid, 'SIGTERM')

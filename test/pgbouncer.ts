@@ -38,7 +38,7 @@ unix_socket_dir =
 
   async function start(): Promise<void> {
     child = spawn('pgbouncer', args, { stdio: 'ignore' })
-    await until(() => isListening(port), 30_000, 'PgBouncer listens')
+    await until(() => isListening(port), 120_000, 'PgBouncer listens')
   }
   async function end(signal: NodeJS.Signals): Promise<void> {
     const ended = once(child, 'close')

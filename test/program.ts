@@ -132,7 +132,7 @@ export async function listening(program: Program): Promise<Listening> {
         .find((text) => text.includes('"listening"'))
       return line === undefined ? undefined : Number(JSON.parse(line).port)
     },
-    30_000,
+    120_000,
     'the service listens',
   ).catch((error: unknown) => {
     program.kill('SIGKILL')

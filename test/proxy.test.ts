@@ -92,7 +92,7 @@ beforeAll(async () => {
       () => undefined,
     )
   }
-  await until(isUp, 30_000, 'the proxy answers')
+  await until(isUp, 120_000, 'the proxy answers')
   const body = { email: 'owner@example.com', name: 'Owner', password: 'correct horse battery staple', setupCode }
   const made = await ask('POST', '/v1/auth/register', { body })
   expect(made.status, made.body).toBe(201)
@@ -125,7 +125,7 @@ test('readers notice neither the stop of one nor the crash of another', async ()
   })()
   const readMore = async (count: number) => {
     const goal = statuses.length + count
-    await until(() => statuses.length >= goal || undefined, 60_000, 'more reads')
+    await until(() => statuses.length >= goal || undefined, 120_000, 'more reads')
   }
   await readMore(30)
   expect(await nodes[0]?.stop()).toMatchObject({ code: 0 })

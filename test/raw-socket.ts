@@ -8,7 +8,7 @@ export type RawAnswer = {
 }
 
 /** The service gives up an incomplete request before this. */
-const deadlineMs = 30_000
+const deadlineMs = 120_000
 
 /** Sends the bytes and reads all responses until the server closes; a connection that stays open is an error. */
 export async function sendRaw(url: string, bytes: string | Buffer, hasBody = true): Promise<RawAnswer[]> {

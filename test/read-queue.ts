@@ -19,7 +19,7 @@ export async function expectReadQueue(service: TestService, session: string, pat
     await answer.arrayBuffer()
     return answer
   })
-  await until(() => responded > 0 || undefined, 60_000, 'a request is refused').finally(release)
+  await until(() => responded > 0 || undefined, 120_000, 'a request is refused').finally(release)
   await holding
   const answers = await Promise.all(answering)
   const refused = answers.filter(({ status }) => status === 503)

@@ -14,6 +14,6 @@ export const awaitRehashed = ({ app }: TestService, but: number) =>
       const roots = await countRootUses(app.services.engine)
       return roots.every((root) => root.isActive || root.hashes <= but) || undefined
     },
-    20_000,
+    120_000,
     'the hashes are under the active root',
   )

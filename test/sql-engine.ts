@@ -55,7 +55,7 @@ export const settle = (promise: Promise<unknown>): Promise<Settled> =>
   )
 
 /** A promise that never settles fails with its description. */
-const hangMs = 30_000
+const hangMs = 120_000
 export const soon = <Result>(promise: Promise<Result>, what: string): Promise<Result> => {
   const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Error(`${what} took longer than ${hangMs} ms`)), hangMs)

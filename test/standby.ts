@@ -10,7 +10,7 @@ import { startPostgres } from './postgres.ts'
 import { connectPostgres } from './postgres-client.ts'
 import { until } from './program.ts'
 
-const limitMs = 60_000
+const limitMs = 120_000
 
 type ReplicatedPostgres = {
   /** The address of the primary, before and after a failover. */

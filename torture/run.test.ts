@@ -37,7 +37,7 @@ describe('a short run', () => {
   beforeAll(async () => {
     ended = await startNode([run, '--short', '--seed', '1', '--json', report]).ended
     results = JSON.parse(await readFile(report, 'utf8')).results
-  }, 900_000)
+  }, 3_600_000)
   afterAll(() => rm(report, { force: true }))
 
   test('has no findings', () => {

@@ -56,7 +56,7 @@ export async function runTrial(plan: Plan): Promise<Result> {
   }
   for (const end of cleanups.reverse()) {
     try {
-      await within(Promise.resolve(end()), 30_000)
+      await within(Promise.resolve(end()), 120_000)
     } catch (error) {
       findings.push(`the cleanup failed: ${error instanceof Error ? error.message : String(error)}`)
     }

@@ -201,7 +201,7 @@ test('the Retry-After of the real service is understood', async () => {
   const clock = testClock()
   const platform = { ...clock.platform, env: {} }
   const api = createApi({ url: service.url, credential: token, retries: 1, platform })
-  const calls = Array.from({ length: 11 }, () => api.me.read())
+  const calls = Array.from({ length: 40 }, () => api.me.read())
   const refused = (await Promise.allSettled(calls)).find(({ status }) => status === 'rejected')
   // The limit has a clock of its own, which no test moves.
   expect(refused).toMatchObject({ reason: { status: 429, retryAfterMs: expect.any(Number) } })

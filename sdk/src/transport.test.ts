@@ -102,7 +102,7 @@ describe.each([
   test('a process trusts NODE_EXTRA_CA_CERTS, and ends although its connection stays open', async () => {
     let connections = 0
     const server = createHttpsServer(
-      { key: testPrivateKey, cert: testCertificate, keepAliveTimeout: 60_000 },
+      { key: testPrivateKey, cert: testCertificate, keepAliveTimeout: 3_600_000 },
       (request, response) => json(200, [])(response, request, ''),
     )
     server.on('connection', () => connections++)
@@ -119,14 +119,13 @@ describe.each([
        import { nodeTransport } from '${join(import.meta.dirname, 'node-transport.ts')}'
        const platform = { transport: ${name === 'fetch' ? 'fetchTransport' : 'nodeTransport'} }
        const api = createApi({ url: 'https://127.0.0.1:${port}', credential: 'x', platform })
-       console.log(await api.workspace.list().then(() => 'trusted', (error) => error.code))
-       process.on('exit', () => console.log(performance.now() < 20_000))`,
+       console.log(await api.workspace.list().then(() => 'trusted', (error) => error.code))`,
     )
     const trusting = await startNode([program], { NODE_EXTRA_CA_CERTS: certificate }).ended
-    expect(trusting).toMatchObject({ code: 0, err: '', out: 'trusted\ntrue\n' })
+    expect(trusting).toMatchObject({ code: 0, err: '', out: 'trusted\n' })
     connections = 0
     const wary = await startNode([program]).ended
-    expect(wary).toMatchObject({ code: 0, out: 'DEPTH_ZERO_SELF_SIGNED_CERT\ntrue\n' })
+    expect(wary).toMatchObject({ code: 0, out: 'DEPTH_ZERO_SELF_SIGNED_CERT\n' })
     // Another attempt would find the same certificate.
     expect(connections).toBe(1)
   })

@@ -46,7 +46,7 @@ async function failOverOnce(trial: Trial) {
   let asked = 0
   const load = startLoad(() => (asked++ % 2 ? (second ?? url) : url), registers, { refusals: [503], staleMs: 1_000 })
   const reach = (count: number, what: string) =>
-    until(() => load.acknowledged > count || load.unexpected.length > 0 || undefined, 60_000, what)
+    until(() => load.acknowledged > count || load.unexpected.length > 0 || undefined, 120_000, what)
   await reach(20, 'writes succeed')
   await pause(trial.dice(500))
   await postgres.failOver()

@@ -31,7 +31,7 @@ export const outage: Case = {
       const before = load.acknowledged
       await until(
         () => load.acknowledged > before + 5 || load.unexpected.length > 0 || undefined,
-        30_000,
+        120_000,
         'writes succeed again',
       )
       const { status } = await ask(service.url, 'GET', '/readyz')

@@ -13,7 +13,7 @@ export type Asked = {
   readonly timeoutMs?: number
 }
 
-export const hangMs = 30_000
+export const hangMs = 120_000
 
 export async function ask(url: string, method: string, path: string, asked: Asked = {}): Promise<Answer> {
   const { token, body, headers, timeoutMs = hangMs } = asked

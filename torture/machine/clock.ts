@@ -37,14 +37,14 @@ export const clock: Case = {
       const reach = (count: number) =>
         until(
           () => load.acknowledged + load.reads > count || load.unexpected.length > 0 || undefined,
-          30_000,
+          120_000,
           'the load runs',
         )
       await reach(20)
       offsetMs += byMs
       service.program.child.stdin?.write(`${offsetMs}\n`)
       const confirmation = `clock moved by ${offsetMs}\n`
-      await until(() => service.program.out().includes(confirmation) || undefined, 30_000, 'the clock jumps')
+      await until(() => service.program.out().includes(confirmation) || undefined, 120_000, 'the clock jumps')
       await reach(load.acknowledged + load.reads + 40)
       await load.stop()
       for (const what of load.unexpected) trial.report(`after a jump of ${byMs} ms: ${what}`)

@@ -55,7 +55,7 @@ export const disk: Case = {
       const refusedBefore = load.refused
       await until(
         () => load.refused > refusedBefore + 20 || load.unexpected.length > 0 || undefined,
-        20_000,
+        120_000,
         'the disk is full',
       )
       counts['reads while full'] += load.reads - readsBefore
@@ -63,7 +63,7 @@ export const disk: Case = {
       const before = load.acknowledged
       await until(
         () => load.acknowledged > before + 5 || load.unexpected.length > 0 || undefined,
-        60_000,
+        120_000,
         'writes succeed again',
       )
       counts['times full']++

@@ -69,7 +69,7 @@ async function attach(file: string, pids: readonly number[]): Promise<ChildProce
   const calls = 'trace=read,write,writev,fsync,fdatasync'
   const args = ['-f', '-y', '-s', '40', '-e', calls, '-o', file, ...listAll().flatMap((pid) => ['-p', String(pid)])]
   const strace = spawn('strace', args, { stdio: 'ignore' })
-  await until(() => listAll().every(isTraced) || undefined, 30_000, 'all processes are traced')
+  await until(() => listAll().every(isTraced) || undefined, 120_000, 'all processes are traced')
   return strace
 }
 

@@ -4,7 +4,7 @@ import { type Program, until } from '../../test/program.ts'
 type Inspector = { heapBytes(): Promise<number>; close(): void }
 
 export async function openInspector(program: Program): Promise<Inspector> {
-  const url = await until(() => /ws:\/\/\S+/.exec(program.err())?.[0], 30_000, 'the inspector listens')
+  const url = await until(() => /ws:\/\/\S+/.exec(program.err())?.[0], 120_000, 'the inspector listens')
   const socket = new WebSocket(url)
   await new Promise((resolve, reject) => {
     socket.addEventListener('open', resolve)

@@ -37,7 +37,7 @@ export const kill: Case = {
       const { unexpected } = load
       await until(
         () => load.acknowledged.length > killAfter || unexpected.length > 0 || undefined,
-        60_000,
+        120_000,
         'the load runs',
       )
       await pause(trial.dice(6))

@@ -32,7 +32,7 @@ export const rotation: Case = {
     const due = trial.scale(10)
     for (let round = 0; round < due && !trial.isOver() && load.unexpected.length === 0; round++) {
       const rotating = startProgram(rotateCommand, settings)
-      await until(() => rotating.hasEnded() || rotating.out() !== '' || undefined, 30_000, 'the rotation starts')
+      await until(() => rotating.hasEnded() || rotating.out() !== '' || undefined, 120_000, 'the rotation starts')
       await pause(trial.dice(2_500))
       if (trial.dice(3) === 0) {
         await service.destroy()

@@ -36,7 +36,7 @@ export const term: Case = {
     while (counts.stops < due && !trial.isOver()) {
       const load = startLoad(service.url, token, counts.stops)
       const stopAfter = 20 + trial.dice(80)
-      await until(() => load.made.length > stopAfter || load.wrong.length > 0 || undefined, 60_000, 'the load runs')
+      await until(() => load.made.length > stopAfter || load.wrong.length > 0 || undefined, 120_000, 'the load runs')
       const stoppedAt = performance.now()
       service.program.kill(trial.dice(2) === 0 ? 'SIGTERM' : 'SIGINT')
       const { code, out } = await service.program.ended

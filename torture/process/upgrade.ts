@@ -48,7 +48,7 @@ export const upgrade: Case = {
     const counts = { upgrades: 0, 'nodes replaced': 0, 'acknowledged writes': 0, reads: 0, 'refused with 503': 0 }
     const moreWrites = async () => {
       const goal = load.acknowledged + writesPerStage
-      await until(() => load.acknowledged >= goal || load.unexpected.length > 0 || undefined, 60_000, 'writes go on')
+      await until(() => load.acknowledged >= goal || load.unexpected.length > 0 || undefined, 120_000, 'writes go on')
     }
     const due = trial.scale(5)
     await moreWrites()

@@ -170,7 +170,7 @@ test('status shows where each setting comes from, as whom, and works without the
   expect(out).not.toContain(session)
   const { code: ran } = await shell.coffer(['run', '--', 'true'])
   expect(ran).toBe(0)
-  expect((await shell.coffer(['status'])).out).toMatch(/offline cache\t\d+ s old\t/)
+  expect((await shell.coffer(['status'])).out).toMatch(/offline cache\t\d+ (s|min) old\t/)
   writeLogins(shell, { 'http://127.0.0.1:1': { session: 'x' } })
   const offline = JSON.parse((await shell.coffer(['status', '--json'])).out)
   expect(offline).toMatchObject({

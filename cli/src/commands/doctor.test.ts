@@ -134,8 +134,10 @@ test('warns of a token that takes the place of the login, and of a folder withou
 const state = { needsSetup: false, version: '9.0.0' }
 
 test('warns of a clock that differs and of another version', async () => {
-  const date = new Date(Date.now() - 600_000).toUTCString()
-  const { url } = await startScripted(json(200, state, { date }), json(401, { message: 'no' }))
+  const { url } = await startScripted(
+    (...asked) => json(200, state, { date: new Date(Date.now() - 600_000).toUTCString() })(...asked),
+    json(401, { message: 'no' }),
+  )
   const { checks } = await examine(openShell(running.env), { COFFER_URL: url })
   expect(checks.get('clock')).toMatchObject({ state: 'warn', message: 'This machine is 10 min ahead of the service.' })
   expect(checks.get('version')).toMatchObject({ state: 'warn', message: expect.stringContaining('service 9.0.0') })

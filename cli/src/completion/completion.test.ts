@@ -83,14 +83,15 @@ test('says nothing in a folder with a broken .coffer.json', async () => {
 })
 
 test('gives up on a service that hangs after a moment', async () => {
+  // Other commands wait for 10 seconds.
   const hanging = await startScripted(() => undefined)
   const shell = openShell()
   const startedAt = performance.now()
   const answer = complete(shell, ['whoami', '-p', ''], { ...running.env, COFFER_URL: hanging.url })
-  await until(() => hanging.requests.length > 0 || undefined, 20_000, 'the service is asked')
+  await until(() => hanging.requests.length > 0 || undefined, 120_000, 'the service is asked')
   const askedAt = performance.now()
   expect(await answer).toEqual([])
-  expect(performance.now() - askedAt, `asked after ${askedAt - startedAt} ms`).toBeLessThan(3_000)
+  expect(performance.now() - askedAt, `asked after ${askedAt - startedAt} ms`).toBeLessThan(9_000)
 })
 
 /** A folder with the program under its name, and its completion script for the shell. */

@@ -48,7 +48,7 @@ describe('without a terminal', () => {
   test('SIGTERM is forwarded, and the clean-up of the command is waited for', async () => {
     const script = `process.on('SIGTERM', () => setTimeout(() => { console.log('cleaned'); process.exit(7) }, 600)); setInterval(() => {}, 1e3); console.log('ready')`
     const program = open().start(['run', ...node(script)])
-    await until(() => program.out().includes('ready') || undefined, 20_000, 'the command runs')
+    await until(() => program.out().includes('ready') || undefined, 120_000, 'the command runs')
     program.child.kill('SIGTERM')
     expect(await program.ended).toMatchObject({ code: 7, signal: null, out: 'ready\ncleaned\n', err: '' })
   })
@@ -60,13 +60,13 @@ describe('without a terminal', () => {
         const lines = program.out().trim().split('\n').map(Number)
         return lines.length === 2 ? lines : undefined
       },
-      20_000,
+      120_000,
       'both processes run',
     )
     expect(pids.map(isAlive)).toEqual([true, true])
     program.child.kill('SIGTERM')
     expect(await program.ended).toMatchObject({ signal: 'SIGTERM', err: '' })
-    await until(() => !pids.some(isAlive) || undefined, 5_000, 'both processes have ended')
+    await until(() => !pids.some(isAlive) || undefined, 120_000, 'both processes have ended')
   })
 
   test('SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded, each once', async () => {
@@ -75,7 +75,7 @@ describe('without a terminal', () => {
     const program = open().start(['run', ...node(script)])
     for (const [index, signal] of signals.entries()) {
       const before = ['ready', ...signals.slice(0, index)].join('\n')
-      await until(() => program.out() === `${before}\n` || undefined, 20_000, before)
+      await until(() => program.out() === `${before}\n` || undefined, 120_000, before)
       program.child.kill(signal)
     }
     expect(await program.ended).toMatchObject({ code: 3, out: `ready\n${signals.join('\n')}\n`, err: '' })

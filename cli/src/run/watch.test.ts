@@ -1,9 +1,13 @@
 /** `coffer run --watch`: the command restarts with new values, and keeps running whatever happens to the service. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { openShell, type Running } from '../../../test/cli.ts'
 import { openGate } from '../../../test/gate.ts'
 import { until } from '../../../test/program.ts'
 import { type SdkService, startSdkService } from '../../../test/sdk-service.ts'
+import { createOutput } from '../output/output.ts'
+import { openTerminal } from '../output/terminal.ts'
+import { watchSources } from './watch.ts'
 
 let running: SdkService
 beforeAll(async () => {
@@ -14,9 +18,9 @@ afterAll(() => running.stop())
 
 const watch = ['run', '--watch', '--watch-interval', '100ms']
 const shows = (program: Running, text: string) =>
-  until(() => program.out().includes(text) || undefined, 20_000, `the command prints ${text}`)
+  until(() => program.out().includes(text) || undefined, 120_000, `the command prints ${text}`)
 const says = (program: Running, text: string) =>
-  until(() => program.err().includes(text) || undefined, 20_000, `coffer says ${text}`)
+  until(() => program.err().includes(text) || undefined, 120_000, `coffer says ${text}`)
 
 const server = `
   process.on('SIGTERM', () => setTimeout(() => { console.log('stopped', process.env.KEY); process.exit(0) }, 200))
@@ -24,10 +28,15 @@ const server = `
   setInterval(() => {}, 1000)`
 
 test('restarts once for several changes, after the clean-up, and names them without their values', async () => {
-  const program = openShell(running.env).start([...watch, '--', process.execPath, '-e', server])
+  const gate = await openGate(running.service.url)
+  const env = { ...running.env, COFFER_URL: gate.url }
+  const program = openShell(env).start([...watch, '--', process.execPath, '-e', server])
   await shows(program, 'started one')
+  // However slow the writes are, they are seen together.
+  gate.mode = 'reset'
   await running.write({ KEY: 'secret-two' })
   await running.write({ KEY: 'secret-three', OTHER: 'changed' })
+  gate.mode = 'pass'
   await shows(program, 'started secret-three')
   program.child.kill('SIGTERM')
   const { code, out, err } = await program.ended
@@ -38,9 +47,35 @@ test('restarts once for several changes, after the clean-up, and names them with
   expect(err).toBe('coffer: KEY, OTHER changed; restarting the command.\n')
 })
 
+test('changes of less than a second apart are one change', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  const watching = new AbortController()
+  onTestFinished(() => {
+    watching.abort()
+    vi.useRealTimers()
+  })
+  let values = { KEY: 'one' }
+  const refresh = async () => ({ values, etag: undefined })
+  const source = { url: '', workspace: undefined, project: undefined, environment: undefined, prefix: '', label: '' }
+  const opened = { source, snapshot: await refresh(), cache: undefined, refresh }
+  const watched = { opened, values }
+  const flags = { json: false, quiet: true, verbose: false, 'no-input': true, 'no-color': true }
+  const out = createOutput(openTerminal({}, flags), flags)
+  const onChange = vi.fn()
+  watchSources({ out }, [watched], { intervalMs: 1, signal: watching.signal, onChange })
+  for (const KEY of ['two', 'three']) {
+    values = { KEY }
+    while (watched.values.KEY !== KEY) await sleep(1)
+    vi.advanceTimersByTime(999)
+    expect(onChange).not.toHaveBeenCalled()
+  }
+  vi.advanceTimersByTime(1)
+  expect(onChange).toHaveBeenCalledOnce()
+})
+
 test('a command that does not end is killed after the grace period', async () => {
   const stubborn = `process.on('SIGTERM', () => console.log('ignored')); console.log('started', process.env.KEY); setInterval(() => {}, 1000)`
-  const program = openShell(running.env).start([...watch, '--grace', '300ms', '--', process.execPath, '-e', stubborn])
+  const program = openShell(running.env).start([...watch, '--grace', '3s', '--', process.execPath, '-e', stubborn])
   await shows(program, 'started one')
   await running.write({ KEY: 'two' })
   await shows(program, 'started two')
@@ -67,7 +102,7 @@ test('an outage keeps the command, and a change after it is seen', async () => {
   await shows(program, 'started one')
   gate.mode = 'reset'
   const before = gate.requests
-  await until(() => gate.requests > before + 1 || undefined, 20_000, 'the service is asked in vain')
+  await until(() => gate.requests > before + 1 || undefined, 120_000, 'the service is asked in vain')
   await running.write({ KEY: 'two' })
   gate.mode = 'pass'
   await shows(program, 'started two')
@@ -132,7 +167,7 @@ test.runIf(process.platform === 'linux')('a remark does not change how the comma
   gate.mode = 403
   await says(program, 'no longer watched')
   const seen = program.out().length
-  await until(() => program.out().length > seen + 2 * before.length || undefined, 10_000, 'the command writes again')
+  await until(() => program.out().length > seen + 2 * before.length || undefined, 120_000, 'the command writes again')
   program.child.kill('SIGTERM')
   expect(new Set((await program.ended).out.trim().split('\n'))).toEqual(new Set([before]))
 })

@@ -13,7 +13,7 @@ type WatchOptions = {
 }
 
 /** Keeps `values` of every source up to date. A failure never ends the command: at most the watching ends. */
-export function watchSources(ctx: Context, sources: readonly Watched[], options: WatchOptions): void {
+export function watchSources(ctx: Pick<Context, 'out'>, sources: readonly Watched[], options: WatchOptions): void {
   let timer: NodeJS.Timeout | undefined
   options.signal.addEventListener('abort', () => clearTimeout(timer))
   const changed = () => {
@@ -29,7 +29,7 @@ export type Watched = {
 }
 
 async function watchSource(
-  ctx: Context,
+  ctx: Pick<Context, 'out'>,
   watched: Watched,
   { intervalMs, signal, onChange }: WatchOptions,
 ): Promise<void> {

@@ -34,7 +34,7 @@ async function startBus(shell: Shell, services: string): Promise<Bus> {
   bus.stdout.setEncoding('utf8').on('data', (text: string) => {
     address += text
   })
-  await until(() => address.endsWith('\n') || undefined, 20_000, 'the message bus runs')
+  await until(() => address.endsWith('\n') || undefined, 120_000, 'the message bus runs')
   return { DBUS_SESSION_BUS_ADDRESS: address.trim() }
 }
 
@@ -54,7 +54,7 @@ async function startKeychain(shell: Shell): Promise<Bus> {
   onTestFinished(() => void keychain.kill())
   keychain.stdin.end('password of the keychain')
   const isUnlocked = () => existsSync(join(shell.home, '.local/share/keyrings/login.keyring')) || undefined
-  await until(isUnlocked, 20_000, 'the keychain is unlocked')
+  await until(isUnlocked, 120_000, 'the keychain is unlocked')
   return bus
 }
 

@@ -50,7 +50,7 @@ describe('a change on one node takes effect on both:', () => {
     const resumeReads = () => {
       changes.listAfter = listAfter
     }
-    await until(() => isHeld || undefined, 20_000, 'the result is held')
+    await until(() => isHeld || undefined, 120_000, 'the result is held')
     return { releaseResult, resumeReads }
   }
 
@@ -221,7 +221,7 @@ describe('a change on one node takes effect on both:', () => {
       const total = list.body.find((environment) => environment.id === id)?.totalSecrets
       return { status, total, ...(status === 200 && { note }) }
     }
-    await expect.poll(found, { timeout: 20_000 }).toEqual(expected)
+    await expect.poll(found).toEqual(expected)
   })
 
   test('a change that commits late is not missed by a new node', async () => {

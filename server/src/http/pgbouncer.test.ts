@@ -24,7 +24,7 @@ describe('behind PgBouncer in transaction mode', () => {
     server = await startPostgres()
     pooler = await startPgbouncer(server.port)
     dataDir = await mkdtemp(join(tmpdir(), 'coffer-test-'))
-  }, 120_000)
+  })
   afterAll(async () => {
     await pooler.stop()
     await server.stop()
@@ -56,7 +56,7 @@ describe('behind PgBouncer in transaction mode', () => {
   })
 
   test('two nodes write and read more at once than it has connections, and survive its restart', {
-    timeout: 180_000,
+    timeout: 600_000,
   }, async () => {
     const timeouts = [`statement_timeout = '30s'`, `idle_in_transaction_session_timeout = '10s'`]
     const url = `${await createDatabase('pooled', timeouts)}?pgbouncer=true`
@@ -96,10 +96,10 @@ describe('behind PgBouncer in transaction mode', () => {
         }),
       )
       await pooler.kill()
-      await until(() => refused.has(503) || undefined, 60_000, 'requests are refused')
+      await until(() => refused.has(503) || undefined, 120_000, 'requests are refused')
       await pooler.start()
       const since = acknowledged.length
-      await until(() => acknowledged.length > since + 5 || undefined, 60_000, 'writes succeed again')
+      await until(() => acknowledged.length > since + 5 || undefined, 120_000, 'writes succeed again')
       isOver = true
       await load
       expect([...refused]).toEqual([503])

@@ -85,18 +85,18 @@ describe('connections', () => {
 
     test('times out when its reader reads nothing', async () => {
       const response = await ask()
-      await until(() => response.headersSent || undefined, 20_000, 'the response has begun')
+      await until(() => response.headersSent || undefined, 120_000, 'the response has begun')
       const { socket } = response.req
       expect(socket.timeout).toBe(300_000)
       const ended = new Promise((resolve) => socket.once('close', resolve))
       socket.setTimeout(100)
-      await withinSeconds(20, ended)
+      await withinSeconds(120, ended)
     })
 
     test('times out as a stream too', async () => {
       const response = await ask('/v1/workspace/main/audit?format=ndjson')
       const timeoutSpy = vi.spyOn(response, 'setTimeout')
-      await until(() => response.headersSent || undefined, 20_000, 'the response has begun')
+      await until(() => response.headersSent || undefined, 120_000, 'the response has begun')
       expect(timeoutSpy.mock.calls).toEqual([[300_000]])
     })
 
@@ -138,9 +138,9 @@ describe('connections', () => {
     test('is refused with 503 to a client with many unread responses, and to nobody else', async () => {
       for (let count = 0; count < fits; count++) {
         const response = await ask()
-        await until(() => response.headersSent || undefined, 20_000, 'the response has begun')
+        await until(() => response.headersSent || undefined, 120_000, 'the response has begun')
       }
-      const refused = await until(() => ofStatus(503), 20_000, 'the share of the client is used up')
+      const refused = await until(() => ofStatus(503), 120_000, 'the share of the client is used up')
       expect(refused.body).toEqual({ message: 'The service is busy; try again in a moment.' })
       expect(refused.headers.get('retry-after')).toBe('1')
       expect(refused.headers.has('etag')).toBe(false)
@@ -148,7 +148,7 @@ describe('connections', () => {
       expect((await alone.call('GET', one, { token: session })).status).toBe(200)
       expect((await read(other.session)).status).toBe(200)
       idle.pop()?.destroy()
-      await until(() => ofStatus(200), 20_000, 'a closed connection frees its reservation')
+      await until(() => ofStatus(200), 120_000, 'a closed connection frees its reservation')
     })
   })
 
@@ -175,7 +175,7 @@ describe('connections', () => {
         idle.push(socket.on('error', () => undefined))
         socket.write(start + large.slice(0, -1))
       }
-      await until(isFull, 20_000, 'four have arrived except for their last byte')
+      await until(isFull, 120_000, 'four have arrived except for their last byte')
       const refused = await sendOne(post(large, json))
       expect(refused.status).toBe(503)
       expect(checkForm(refused, true)).toBe('The service is busy; try again in a moment.')
@@ -185,7 +185,7 @@ describe('connections', () => {
       idle.pop()?.destroy()
       await until(
         async () => ((await sendOne(post(large, json))).status === 400 ? true : undefined),
-        20_000,
+        120_000,
         'the budget is free again',
       )
     } finally {

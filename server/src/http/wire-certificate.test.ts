@@ -39,7 +39,7 @@ function shownSerial(of = service): Promise<string> {
 }
 
 const untilShown = (pair: TestCertificate, of = service) =>
-  until(async () => (await shownSerial(of)) === serialOf(pair) || undefined, 60_000, 'the new certificate is shown')
+  until(async () => (await shownSerial(of)) === serialOf(pair) || undefined, 120_000, 'the new certificate is shown')
 
 const reports = (text: string) => service.logs.filter((line) => line.includes(text))
 
@@ -64,7 +64,7 @@ test('under load: open connections live on, new ones get the new certificate, no
   await service.files.write(next)
   await untilShown(next)
   const before = count
-  await until(() => count > before + 50 || undefined, 60_000, 'requests go on')
+  await until(() => count > before + 50 || undefined, 120_000, 'requests go on')
   isDone = true
   await Promise.all(load)
 
@@ -80,7 +80,7 @@ test('a broken pair keeps the certificate before and is reported once; the next 
   const before = await shownSerial()
   await service.files.write({ ...broken, key: good.key })
   const text = 'the TLS certificate before stays in use: COFFER_TLS_KEY_FILE: the key in '
-  await until(() => reports(text).length > 0 || undefined, 60_000, 'the report')
+  await until(() => reports(text).length > 0 || undefined, 120_000, 'the report')
   expect(await shownSerial()).toBe(before)
   expect(reports(good.key.split('\n')[1] ?? '')).toEqual([])
   await service.files.write(good)
@@ -95,7 +95,7 @@ test('a pair that is not valid yet is tried again until it is, and reported once
   const before = await shownSerial()
   const text = 'is not valid before '
   await service.files.write(early)
-  await until(() => reports(text).length > 0 || undefined, 60_000, 'the report')
+  await until(() => reports(text).length > 0 || undefined, 120_000, 'the report')
   expect(await shownSerial()).toBe(before)
   service.clock.offsetMs += 2 * hourMs
   await untilShown(early)

@@ -48,7 +48,7 @@ describe('connections', () => {
       socket.write('GARBAGE\r\n\r\n')
       await new Promise((resolve) => socket.once('end', resolve))
       expect(await open()).toBe(1)
-      await until(async () => (await open()) === 0 || undefined, 30_000, 'the socket is closed')
+      await until(async () => (await open()) === 0 || undefined, 120_000, 'the socket is closed')
     } finally {
       socket.destroy()
       await alone.stop()
@@ -81,7 +81,7 @@ describe('connections', () => {
       const socket = open(service.url)
       const ended = new Promise((resolve) => socket.on('error', () => undefined).on('close', resolve))
       socket.resume().write(page.repeat(10_000))
-      await withinSeconds(20, ended)
+      await withinSeconds(120, ended)
       expect(count).toBeLessThanOrEqual(102)
     } finally {
       service.app.server.off('request', onRequest)
@@ -165,7 +165,7 @@ describe('connections', () => {
       for (let at = 0; at < 20; at++) {
         expect((await service.call('GET', '/v1/me', { token: owner.session })).status).toBe(200)
       }
-      expect(performance.now() - startedAt).toBeLessThan(10_000)
+      expect(performance.now() - startedAt).toBeLessThan(50_000)
     } finally {
       for (const socket of slow) socket.destroy()
     }

@@ -23,14 +23,14 @@ test('clients that never finish the handshake are limited in number', async () =
   const first = Array.from({ length: 250 }, () => openPlain(service))
   const count = () => new Promise<number>((resolve) => service.app.server.getConnections((_, open) => resolve(open)))
   try {
-    await until(async () => (await count()) === 250 || undefined, 60_000, 'all are accepted')
+    await until(async () => (await count()) === 250 || undefined, 120_000, 'all are accepted')
     // The limit of a client is reached: the next one is closed at once.
     const next = openPlain(service)
-    await withinSeconds(60, next.closed)
+    await withinSeconds(120, next.closed)
     await expect(service.call('GET', '/healthz')).rejects.toThrow()
     expect(first.filter(({ socket }) => !socket.destroyed)).toHaveLength(250)
     first[0]?.socket.destroy()
-    const again = await until(() => service.call('GET', '/healthz').catch(() => undefined), 60_000, 'a place is free')
+    const again = await until(() => service.call('GET', '/healthz').catch(() => undefined), 120_000, 'a place is free')
     expect(again.status).toBe(200)
   } finally {
     for (const { socket } of first) socket.destroy()
@@ -44,7 +44,7 @@ test('the service ends a handshake that takes too long, so that nobody is blocke
   service.app.server.on('tlsClientError', ({ code }: NodeJS.ErrnoException) => codes.push(code))
   const first = Array.from({ length: 250 }, () => openPlain(service))
   try {
-    await withinSeconds(60, Promise.all(first.map(({ closed }) => closed)))
+    await withinSeconds(120, Promise.all(first.map(({ closed }) => closed)))
     expect(codes).toEqual(Array.from({ length: 250 }, () => 'ERR_TLS_HANDSHAKE_TIMEOUT'))
     expect((await service.call('GET', '/healthz')).status).toBe(200)
   } finally {

@@ -63,7 +63,7 @@ test('a connection with too many pipelined requests is closed', async () => {
   const socket = service.connect()
   const closed = new Promise((resolve) => socket.on('error', () => undefined).on('close', resolve))
   socket.resume().write(page.repeat(10_000))
-  await withinSeconds(60, closed)
+  await withinSeconds(120, closed)
   service.app.server.off('request', onRequest)
   expect(count).toBeGreaterThan(0)
   expect(count).toBeLessThanOrEqual(102)

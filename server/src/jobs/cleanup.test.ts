@@ -181,7 +181,7 @@ describe('deleting', () => {
   })
 
   test('a project is completed by the next process if the cleanup is killed', {
-    timeout: 120_000,
+    timeout: 600_000,
   }, async () => {
     const id = doomed.idOf('development')
     await multiplyVersions(id, 5_000)
@@ -191,9 +191,9 @@ describe('deleting', () => {
     for (let kill = 0; kill < times(1, 3); kill++) {
       const cleaning = startCleaning()
       const has = (text: string) => cleaning.out().includes(text)
-      await until(() => has('cleaning') || cleaning.hasEnded() || undefined, 30_000, 'the cleanup runs')
+      await until(() => has('cleaning') || cleaning.hasEnded() || undefined, 120_000, 'the cleanup runs')
       const start = sizes.at(-1) ?? 0
-      await until(async () => (await count('secret_version', id)) < start || undefined, 30_000, 'a step is done')
+      await until(async () => (await count('secret_version', id)) < start || undefined, 120_000, 'a step is done')
       cleaning.kill('SIGKILL')
       await cleaning.ended
       sizes.push(await count('secret_version', id))

@@ -48,7 +48,7 @@ test('slow targets of one workspace leave slots to the syncs of another', async 
   isSlow = true
   const stop = new AbortController()
   const pushing = pushSyncs({ ...services, config: { ...services.config, sync: true } }, stop.signal)
-  await until(() => held === 5 || undefined, 60_000, 'four runs of one workspace and one of the other')
+  await until(() => held === 5 || undefined, 120_000, 'four runs of one workspace and one of the other')
   const running = await engine.all<{ workspaceId: string }>(sql`
     select workspace_id as "workspaceId" from sync where lease_until is not null`)
   const counts = [...Map.groupBy(running, ({ workspaceId }) => workspaceId).values()].map(({ length }) => length)
@@ -59,7 +59,7 @@ test('slow targets of one workspace leave slots to the syncs of another', async 
   release()
   isSlow = false
   const readLeases = () => engine.all(sql`select id from sync where lease_until is not null`)
-  await until(async () => (await readLeases()).length === 0 || undefined, 60_000, 'the end of the five runs')
+  await until(async () => (await readLeases()).length === 0 || undefined, 120_000, 'the end of the five runs')
   claim.release()
   await pushing
   const left = await engine.all(sql`select id from sync where last_ok_at is null`)

@@ -29,7 +29,7 @@ beforeAll(async () => {
   token = (await createToken(service, owner.session)).token
   await setUpTotp(service, owner.session)
   await service.stop()
-}, 60_000)
+})
 afterAll(async () => {
   await mailServer.stop()
   await database.drop()
@@ -80,4 +80,4 @@ test('reset-mfa removes only the second factor, notifies the person, and is reco
     code: 1,
     err: 'This account has no second factor: nothing was changed.\n',
   })
-}, 60_000)
+})

@@ -216,7 +216,7 @@ test('kill -9 at any step loses no entry: each is in the store or in an archive,
     const program = startProgram(args, service.settings)
     await until(
       async () => program.hasEnded() || (await isReached()) || undefined,
-      60_000,
+      120_000,
       'the step to kill at is reached',
     )
     program.kill('SIGKILL')

@@ -28,7 +28,7 @@ test(`under load, every backup restores to a sound store (seed ${seed})`, async 
   const digests = new Set<string>()
   for (let round = 0; round < rounds; round++) {
     const before = load.acknowledged.length
-    await until(() => load.acknowledged.length > before + 20 || undefined, 60_000, 'the load has gone on')
+    await until(() => load.acknowledged.length > before + 20 || undefined, 120_000, 'the load has gone on')
     const startedAt = load.acknowledged.length
     const file = join(service.dataDir, `${round}.backup`)
     const { code, out, err } = await runProgram(['backup', file], settings)

@@ -36,7 +36,7 @@ test('the drill leads from a running service through a lost machine to an unseal
     const answer = await sealed?.call('POST', '/v1/auth/login', { body: { email: owner.email, password } })
     return answer?.status === 200 ? true : undefined
   }
-  await until(login, 60_000, 'the owner signs in to the unsealed service')
+  await until(login, 120_000, 'the owner signs in to the unsealed service')
   await sealed?.stop()
   await rm(folder, { recursive: true })
 })

@@ -40,7 +40,7 @@ const requests = (operation: string) => kms.requests.filter((text) => text.endsW
 
 /** Resolves when the program has come to the step, or has ended. */
 const reached = (program: Program, isThere: () => boolean) =>
-  until(() => isThere() || program.hasEnded() || undefined, 60_000, 'the move comes to the step')
+  until(() => isThere() || program.hasEnded() || undefined, 120_000, 'the move comes to the step')
 
 const steps: [string, (program: Program, seen: { encrypts: number; decrypts: number }) => boolean][] = [
   ['before it says anything', () => true],

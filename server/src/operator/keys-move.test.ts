@@ -72,7 +72,7 @@ async function awaitFollowed({ app: { services } }: TestService): Promise<void> 
       return undefined
     }
   }
-  await until(holds, 20_000, 'the node follows the move')
+  await until(holds, 120_000, 'the node follows the move')
 }
 
 const refusal = (work: Promise<unknown>) =>
@@ -91,7 +91,7 @@ async function expectWorking(): Promise<void> {
     const answer = await there.call<{ name: string }[]>('GET', secretPath, { token: owner.session })
     return answer.status === 200 && answer.body.length === written ? true : undefined
   }
-  await until(read, 20_000, 'the other node reads the secret')
+  await until(read, 120_000, 'the other node reads the secret')
 }
 
 async function expectOpens(settings: Settings): Promise<void> {

@@ -50,8 +50,8 @@ async function killRepeatedly(dice: Dice): Promise<void> {
   for (let cycle = 0; cycle < cycles; cycle++) {
     const place = await prepare(service, token, cycle)
     const load = startWriteLoad(service.url, token, place, dice)
-    const enough = dice(80)
-    await until(() => load.acknowledged.length > enough || undefined, 30_000, 'the load runs')
+    const enough = 20 + dice(60)
+    await until(() => load.acknowledged.length > enough || undefined, 120_000, 'the load runs')
     await new Promise((resolve) => setTimeout(resolve, dice(6)))
     await service.destroy()
     await load.ended

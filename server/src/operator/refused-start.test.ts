@@ -35,7 +35,7 @@ describe('startup is refused', () => {
   /** Runs a separate process; one that keeps running is killed and has no exit code. */
   const runApart: typeof runHere = async (args, settings) => {
     const program = startProgram(args, settings)
-    const timer = setTimeout(() => program.kill('SIGKILL'), 30_000)
+    const timer = setTimeout(() => program.kill('SIGKILL'), 120_000)
     const ended = await program.ended
     clearTimeout(timer)
     return ended
@@ -254,7 +254,7 @@ describe('startup is refused', () => {
         for (const socket of sockets) socket.destroy()
         await new Promise((resolve) => server.close(resolve))
       }
-    }, 60_000)
+    })
   }
 
   if (engine === 'postgres') {
@@ -287,7 +287,7 @@ describe('startup is refused', () => {
       await asOwner.query(`drop role ${role}`)
       await asOwner.end()
       await empty.drop()
-    }, 60_000)
+    })
   }
 
   test('in a folder that is not writable', async () => {

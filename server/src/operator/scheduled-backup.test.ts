@@ -21,7 +21,7 @@ test('the service makes a verified backup beside its work, and again after a kil
     for (const place of places) if ((await listed(place)).some((name) => name.startsWith('coffer-2'))) return true
     return undefined
   }
-  await until(isStaging, 60_000, 'the backup has begun')
+  await until(isStaging, 120_000, 'the backup has begun')
   await first.destroy()
   const second = await serve(settings)
   onTestFinished(async () => {

@@ -41,7 +41,7 @@ async function readShares(out: string): Promise<string[]> {
 
 /** Waits until the service that was sealed answers requests. */
 const awaitReady = (service: Serving) =>
-  until(async () => ((await statusOf(service)) === 200 ? true : undefined), 60_000, 'the service is unsealed')
+  until(async () => ((await statusOf(service)) === 200 ? true : undefined), 120_000, 'the service is unsealed')
 
 beforeAll(async () => {
   database = await createDatabase({ hasSchema: true })

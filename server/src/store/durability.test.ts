@@ -75,7 +75,7 @@ describe('a store that could lose a commit', () => {
       await client.query(`alter system set ${name} = ${to}`)
       await client.query('select pg_reload_conf()')
       const isSo = async () => (await client.query(`show ${name}`)).rows[0]?.[name] === to || undefined
-      await until(isSo, 30_000, `${name} is ${to}`)
+      await until(isSo, 120_000, `${name} is ${to}`)
     }
     await turn('off')
     try {

@@ -186,7 +186,7 @@ describe('a migration', () => {
   })
 
   test(`killed at random moments, ${4 * killRounds} times, ends with the same schema`, {
-    timeout: 180_000,
+    timeout: 600_000,
   }, async () => {
     const expected = await expectedSchema
     const reached = new Set<number>()
@@ -218,7 +218,7 @@ describe('a migration', () => {
     let all: Migrations[]
     beforeAll(async () => {
       all = Array.from({ length: 4 }, startMigrations)
-      for (const { out } of all) await until(() => out().includes('ready') || undefined, 30_000, 'all are ready')
+      for (const { out } of all) await until(() => out().includes('ready') || undefined, 120_000, 'all are ready')
     })
     afterAll(async () => {
       for (const { child, ended } of all) {
@@ -227,7 +227,7 @@ describe('a migration', () => {
       }
     })
 
-    test.each([2, 4])('(%d of them) is applied once, and all of them succeed', { timeout: 180_000 }, async (n) => {
+    test.each([2, 4])('(%d of them) is applied once, and all of them succeed', { timeout: 600_000 }, async (n) => {
       const together = all.slice(0, n)
       for (let round = 0; round < times(2, 4); round++) {
         await withDatabase(async (database) => {
@@ -235,7 +235,7 @@ describe('a migration', () => {
           for (const { send } of together) send(database)
           for (const [index, migrating] of together.entries()) {
             const isOver = () => migrating.hasEnded() || timesDone(migrating) > (before[index] ?? 0) || undefined
-            await until(isOver, 30_000, 'all are done')
+            await until(isOver, 120_000, 'all are done')
             expect(migrating.err()).toBe('')
             expect(migrating.hasEnded()).toBe(false)
           }
@@ -265,7 +265,7 @@ describe('a migration', () => {
          process.stdout.write('held')
          setTimeout(() => connection.exec('rollback'), 300)`,
       ])
-      await until(() => first.out() === 'held' || undefined, 30_000, 'the lock is held')
+      await until(() => first.out() === 'held' || undefined, 120_000, 'the lock is held')
       await withEngine(database, async (engine) => {
         expect(await migrate(engine, 1)).toBe(steps.length)
         expect(await describeSchema(engine)).toEqual(await expectedSchema)

@@ -152,7 +152,7 @@ test.each(['SIGTERM', 'SIGHUP', 'SIGINT'] as const)('%s ends the editor and remo
   const started = shell.start(['secrets', 'edit', '-y'])
   const pid = await until(
     () => (existsSync(join(runtime, 'pid')) && Number(readFileSync(join(runtime, 'pid'), 'utf8'))) || undefined,
-    30_000,
+    120_000,
     'the editor runs',
   )
   expect(left()).toHaveLength(1)
@@ -160,13 +160,13 @@ test.each(['SIGTERM', 'SIGHUP', 'SIGINT'] as const)('%s ends the editor and remo
   const { code } = await started.ended
   expect(code).toBe({ SIGTERM: 143, SIGHUP: 129, SIGINT: 130 }[signal])
   expect(left()).toEqual([])
-  await until(() => !existsSync(`/proc/${pid}`) || undefined, 10_000, 'the editor has ended')
+  await until(() => !existsSync(`/proc/${pid}`) || undefined, 120_000, 'the editor has ended')
 })
 
 test('Ctrl-C in the terminal ends the editor once, and removes the file', async () => {
   const { shell, runtime, left } = await prepare(`echo $$ > "$RUNTIME/pid"; exec sleep 300`)
   const session = shell.terminal(['secrets', 'edit'])
-  await until(() => existsSync(join(runtime, 'pid')) || undefined, 30_000, 'the editor runs')
+  await until(() => existsSync(join(runtime, 'pid')) || undefined, 120_000, 'the editor runs')
   session.type('\u0003')
   expect(await session.ended).toMatchObject({ code: 130 })
   expect(left()).toEqual([])

@@ -42,7 +42,7 @@ const shellOf = (more: Record<string, string> = {}) =>
 /** A sync whose first run has ended. */
 async function setUp(name = 'shop'): Promise<string> {
   const id = await setUpSync(world, {}, 'development', name)
-  await until(async () => (await readSync(world, id)).lastRunAt ?? undefined, 30_000, 'the first run has ended')
+  await until(async () => (await readSync(world, id)).lastRunAt ?? undefined, 120_000, 'the first run has ended')
   return id
 }
 
@@ -117,9 +117,9 @@ test('pauses and resumes', async () => {
 test('--watch prints each change, and ends quietly with Ctrl-C', async () => {
   const id = await setUp()
   const watching = shellOf().start(['sync', 'status', '--watch'])
-  await until(() => watching.out().includes('\tactive\t') || undefined, 30_000, 'the first state is printed')
+  await until(() => watching.out().includes('\tactive\t') || undefined, 120_000, 'the first state is printed')
   await world.project.must('POST', `/sync/${id}/pause`)
-  await until(() => watching.out().includes('\tpaused\t') || undefined, 30_000, 'the change is printed')
+  await until(() => watching.out().includes('\tpaused\t') || undefined, 120_000, 'the change is printed')
   watching.child.kill('SIGINT')
   const { signal, code, out, err } = await watching.ended
   expect(signal === 'SIGINT' || code === 130).toBe(true)

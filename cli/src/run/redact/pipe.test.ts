@@ -1,13 +1,17 @@
 /** `coffer run --redact`: the output of a real command. */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openShell } from '../../../../test/cli.ts'
 import { until } from '../../../../test/program.ts'
 import { type SdkService, startSdkService } from '../../../../test/sdk-service.ts'
+import { pipeRedacted } from './pipe.ts'
+import { createRedactor } from './redactor.ts'
 
 let running: SdkService
 const value = 'canary-value-0123456789'
@@ -27,7 +31,7 @@ test('hides values in both streams, in pieces too, and nothing else', async () =
     console.log('a', KEY, MODE, LEVEL, NAME)
     console.error('b', JSON.stringify(PEM))
     process.stdout.write('c ' + KEY.slice(0, 9))
-    setTimeout(() => process.stdout.write(KEY.slice(9) + ' d'), 10)
+    process.stdout.write(KEY.slice(9) + ' d')
     process.exitCode = 4`
   expect(await open().coffer(['run', '--redact', '--show', 'NAME', ...node(script)])).toEqual({
     code: 4,
@@ -47,10 +51,31 @@ test('is off by default, and on with COFFER_REDACT=1 or run.redact', async () =>
 })
 
 test('does not hold a prompt back', async () => {
-  const program = open().start(['run', '--redact', '--', 'sh', '-c', 'printf "Name: can"; sleep 20'])
-  await until(() => program.out() === 'Name: can' || undefined, 15_000, 'the prompt appears')
+  const shell = open()
+  const script = 'printf "Name: can"; until [ -e go ]; do sleep 0.1; done; printf ary; sleep 600'
+  const program = shell.start(['run', '--redact', '--', 'sh', '-c', script])
+  await until(() => program.out() === 'Name: can' || undefined, 120_000, 'the prompt appears')
+  writeFileSync(join(shell.cwd, 'go'), '')
+  await until(() => program.out() === 'Name: canary' || undefined, 120_000, 'the rest of the prompt appears')
   program.child.kill('SIGTERM')
   await program.ended
+})
+
+test('a value is hidden although this process was too busy to read its second half in time', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'coffer-pipe-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const [shown, written] = [join(folder, 'shown'), join(folder, 'written')]
+  const command = spawn('sh', ['-c', `printf canary-; read go; printf value; touch '${written}'`])
+  const fd = openSync(shown, 'w')
+  const pipe = pipeRedacted(command.stdout, fd, createRedactor([Buffer.from('canary-value')]))
+  command.stdout.once('data', () => {
+    command.stdin.write('\n')
+    while (!existsSync(written)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100)
+  })
+  await once(command, 'exit')
+  await pipe.finish()
+  closeSync(fd)
+  expect(readFileSync(shown, 'utf8')).toBe('***')
 })
 
 test('64 MB come through intact', async () => {
@@ -95,11 +120,10 @@ test('a reader that goes away ends the command, as it would without --redact', a
 })
 
 test('a process that the command has left behind does not keep it from ending', async () => {
-  const startedAt = performance.now()
-  const ended = await open().coffer(['run', '--redact', '--', 'sh', '-c', 'sleep 30 & echo $!; exit 3'])
+  const ended = await open().coffer(['run', '--redact', '--', 'sh', '-c', 'sleep 600 & echo $!; exit 3'])
+  // Throws if the process has ended by itself.
   process.kill(Number(ended.out), 'SIGKILL')
   expect(ended.code).toBe(3)
-  expect(performance.now() - startedAt).toBeLessThan(15_000)
 })
 
 test('a terminal is inherited', async () => {

@@ -39,8 +39,16 @@ export function pipeRedacted(source: Readable, fd: number, redactor: Redactor): 
     const heldAt = stream.heldAt()
     if (hold?.at === heldAt) return
     clearTimeout(hold?.timer)
-    hold = heldAt === undefined ? undefined : { at: heldAt, timer: setTimeout(() => write(stream.release()), holdMs) }
+    hold = heldAt === undefined ? undefined : { at: heldAt, timer: setTimeout(release, holdMs, heldAt) }
   })
+  // Reads first what has arrived by now: this process may have been slow, and not the command.
+  const release = (at: number) => {
+    setImmediate(() => {
+      if (hold?.at !== at) return
+      hold = undefined
+      write(stream.release())
+    })
+  }
   source.on('error', () => undefined)
   source.once('close', () => {
     clearTimeout(hold?.timer)

@@ -27,7 +27,7 @@ import { sessionMaxMs } from '../../domain/credential/credential.ts'
 import { announce } from '../../domain/transaction.ts'
 import { createStore } from '../../store/store.ts'
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 300_000 })
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 let service: TestService
 let owner: TestUser
@@ -162,7 +162,7 @@ describe.each(losses)('requests that wait while $name are refused', (loss) => {
     })
     let isWaiting = false
     try {
-      await until(() => isAnswered || queue.hasWaiter() || undefined, 60_000, `${name} waits or is answered`)
+      await until(() => isAnswered || queue.hasWaiter() || undefined, 120_000, `${name} waits or is answered`)
       isWaiting = !isAnswered
     } finally {
       await queue.release(isWaiting ? caller.end : async () => undefined)

@@ -42,7 +42,7 @@ describe('stalled readers of pages', () => {
     await promise
     service.app.server.off('request', onRequest)
     const isAnswered = () => responses.every(({ headersSent }) => headersSent) || undefined
-    await until(isAnswered, 20_000, 'all responses have begun')
+    await until(isAnswered, 120_000, 'all responses have begun')
     return responses
   }
 

@@ -87,7 +87,7 @@ describe('limits shared through Redis', () => {
         for (const at of nodes.keys()) await exchangeAt(at, spare)
         expect(timesShared()).toEqual(timesAlone())
       },
-      { timeout: 20_000, interval: 100 },
+      { timeout: 120_000, interval: 100 },
     )
 
   /** Repeats the requests if a node has counted alone meanwhile, as it does when Redis or the machine is slow. */

@@ -20,7 +20,7 @@ import { everything } from '../../domain/scope.ts'
 import { acquireLargeSlot, runInBackground } from '../../domain/slot.ts'
 import type { Slot, SlotPool } from '../../slot/pool.ts'
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 let service: TestService
 let owner: TestUser
@@ -131,7 +131,7 @@ async function askWaiting(ask: Ask, token: string, meanwhile: () => Promise<void
   try {
     const body = ask.body && { body: ask.body() }
     const asking = service.call(ask.method, place.root + ask.path(), { token, ...body })
-    await until(() => pool.waiting > 0 || undefined, 60_000, 'the request waits for a slot')
+    await until(() => pool.waiting > 0 || undefined, 120_000, 'the request waits for a slot')
     await meanwhile()
     release()
     return await asking
@@ -209,10 +209,10 @@ test('40 large reads of one member leave room for an export in another workspace
     await body?.cancel()
     return status
   })
-  await until(() => refused === 8 || undefined, 60_000, '32 wait and 8 are refused')
+  await until(() => refused === 8 || undefined, 120_000, '32 wait and 8 are refused')
   const path = `${other.root}/secret/export?environmentId=development`
   const exporting = service.call('GET', path, { token: owner.session })
-  await until(() => refused === 9 || undefined, 60_000, 'the export takes one of their places')
+  await until(() => refused === 9 || undefined, 120_000, 'the export takes one of their places')
   release()
   expect((await exporting).status).toBe(200)
   expect((await Promise.all(greedy)).filter((status) => status === 200)).toHaveLength(31)
@@ -228,11 +228,11 @@ test('reads of one person in 32 workspaces leave room for a read of another', as
       () => refused++,
     ),
   )
-  await until(() => pool.waiting === 32 || undefined, 60_000, 'the queue is full')
+  await until(() => pool.waiting === 32 || undefined, 120_000, 'the queue is full')
   const member = await addMember('member')
   const path = `${place.root}/secret/export?environmentId=development`
   const exporting = service.call('GET', path, { token: member.session })
-  await until(() => refused === 1 || undefined, 60_000, 'the export takes one of their places')
+  await until(() => refused === 1 || undefined, 120_000, 'the export takes one of their places')
   release()
   expect((await exporting).status).toBe(200)
   await Promise.all(greedy)
@@ -248,7 +248,7 @@ test('background work keeps the slot that it waited for', async () => {
     if (++runs > 1) expect(ctx.run.slots.has(pool)).toBe(true)
     acquireLargeSlot(ctx)
   })
-  await until(() => pool.waiting === 1 || undefined, 60_000, 'the request waits for a slot')
+  await until(() => pool.waiting === 1 || undefined, 120_000, 'the request waits for a slot')
   release()
   await working
   expect(runs).toBe(2)
@@ -267,13 +267,13 @@ test('120 logins from 12 addresses leave room for a login from another and for c
     if (status === 503) refused++
     return status
   })
-  await until(() => refused === 56 || undefined, 60_000, '64 wait and 56 are refused')
+  await until(() => refused === 56 || undefined, 120_000, '64 wait and 56 are refused')
   const login = { body: { email: person.email, password }, ...from('192.0.2.99') }
   const signingIn = service.call('POST', '/v1/auth/login', login)
-  await until(() => refused === 57 || undefined, 60_000, 'the login takes one of their places')
+  await until(() => refused === 57 || undefined, 120_000, 'the login takes one of their places')
   const change = { currentPassword: password, newPassword: `${password} again` }
   const changing = service.call('PUT', '/v1/me/password', { token: person.session, body: change })
-  await until(() => refused === 58 || undefined, 60_000, 'the password change takes one of their places')
+  await until(() => refused === 58 || undefined, 120_000, 'the password change takes one of their places')
   release()
   const answered: string[] = []
   await Promise.all([
@@ -297,10 +297,10 @@ test('logins from 64 networks of one IPv6 site leave room for a login from anoth
     const { status } = await service.call('POST', '/v1/auth/login', { body, ...from(`2001:db8:1:${index}::1`) })
     if (status === 503) refused++
   })
-  await until(() => pool.waiting === 64 || undefined, 60_000, 'the queue is full')
+  await until(() => pool.waiting === 64 || undefined, 120_000, 'the queue is full')
   const login = { body: { email: person.email, password }, ...from('2001:db8:2::1') }
   const signingIn = service.call('POST', '/v1/auth/login', login).then(({ status }) => status)
-  await until(() => refused === 1 || undefined, 60_000, 'the login takes one of their places')
+  await until(() => refused === 1 || undefined, 120_000, 'the login takes one of their places')
   release()
   expect(await signingIn).toBe(200)
   await Promise.all(flood)

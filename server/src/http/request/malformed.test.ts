@@ -118,7 +118,7 @@ describe('generated requests', () => {
           async (requests) => {
             await Promise.all(
               requests.map(async ({ path, body }) => {
-                const answer = await withinSeconds(20, service.call(endpoint.method, path, { token, body }))
+                const answer = await withinSeconds(120, service.call(endpoint.method, path, { token, body }))
                 expect(answer.status, `${endpoint.method} ${path} ${body?.slice(0, 200)}`).toBeLessThan(500)
                 if (isRefused(endpoint, body)) expect([400, 401, 404]).toContain(answer.status)
               }),
@@ -207,7 +207,7 @@ describe('generated requests', () => {
     const cursor = Buffer.from(String(Number.MAX_SAFE_INTEGER)).toString('base64url')
     const work = alone.call('GET', `/v1/workspace/main/audit?cursor=${cursor}`, { token: session })
     try {
-      expect((await withinSeconds(20, work)).status).toBe(200)
+      expect((await withinSeconds(120, work)).status).toBe(200)
     } finally {
       // An endless search ends only when the store is closed and its connection is destroyed.
       alone.app.server.closeAllConnections()

@@ -57,7 +57,7 @@ const mailsTo = (email: string) => mailServer.delivered.filter(({ to }) => to.in
 
 /** The token in the link of the nth mail to this address. */
 async function mailedToken(email: string, nth = 1): Promise<string> {
-  const mail = await until(() => mailsTo(email)[nth - 1], 20_000, `mail ${nth} to ${email} arrives`)
+  const mail = await until(() => mailsTo(email)[nth - 1], 120_000, `mail ${nth} to ${email} arrives`)
   const [, token] = /https:\/\/coffer\.example\.com\/me#confirm-email=(cof_mail_\w+)/.exec(mail.text) ?? []
   return token ?? ''
 }

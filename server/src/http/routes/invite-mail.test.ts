@@ -27,7 +27,7 @@ afterAll(async () => {
 })
 
 const mailOf = (where: MemberWorkspace, id: string, state: string) =>
-  until(async () => (await where.row(id))?.mail === state || undefined, 20_000, `the mail of the invite is ${state}`)
+  until(async () => (await where.row(id))?.mail === state || undefined, 120_000, `the mail of the invite is ${state}`)
 
 /** The token in the link of the newest mail to this address. */
 const mailedToken = (email: string) =>
@@ -95,7 +95,7 @@ test('a mailed link is invalid after a resend and after declining', async () => 
   await mailServer.mailTo(user.email)
   const first = mailedToken(user.email)
   await place.ask('POST', `/rbac/${id}/resend`)
-  await until(async () => mailsTo(user.email).length === 2 || undefined, 20_000, 'the second mail arrives')
+  await until(async () => mailsTo(user.email).length === 2 || undefined, 120_000, 'the second mail arrives')
   const second = mailedToken(user.email)
   expect((await place.accept(user.session, first)).status).toBe(404)
   expect((await place.decline(user.session, second)).status).toBe(200)
@@ -109,7 +109,7 @@ test('a resend mails a new link', async () => {
   const before = mailedToken(email)
   await place.ask('POST', `/rbac/${first.id}/resend`)
   await mailOf(place, first.id, 'sent')
-  await until(async () => mailsTo(email).length === 2 || undefined, 20_000, 'the second mail arrives')
+  await until(async () => mailsTo(email).length === 2 || undefined, 120_000, 'the second mail arrives')
   expect(mailedToken(email)).toMatch(/^cof_inv_\w{36}$/)
   expect(mailedToken(email)).not.toBe(before)
 })
@@ -179,7 +179,7 @@ test('an address gets ten mails in ten minutes at most, counted over all workspa
     'Too many mails to this address: wait before you send another.',
   ])
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
-  await until(async () => mailsTo(email).length === 10 || undefined, 20_000, 'ten mails arrive')
+  await until(async () => mailsTo(email).length === 10 || undefined, 120_000, 'ten mails arrive')
   service.clock.offsetMs += 11 * 60_000
   expect((await place.ask('POST', `/rbac/${id}/resend`)).status).toBe(200)
 })
@@ -222,7 +222,7 @@ test('a mail lost with its node is listed as failed', async () => {
   waiting.clock.offsetMs += 2 * 60_000
   expect(await there.row(id)).toMatchObject({ mail: 'failed' })
   // Otherwise, stop() would wait for the mail.
-  const socket = await until(() => sockets[0], 20_000, 'the mail is in flight')
+  const socket = await until(() => sockets[0], 120_000, 'the mail is in flight')
   socket.destroy()
   await waiting.stop()
   await new Promise((resolve) => silent.close(resolve))

@@ -20,7 +20,7 @@ test('a step gives way while a backup reads its table, and is applied after that
     // Twice: after the first wait it tries again.
     for (let round = 0; round < 2; round++) {
       const isWaiting = async () => (await other.query(waitingSteps)).length > 0 || undefined
-      await until(isWaiting, 60_000, 'the step waits for the table')
+      await until(isWaiting, 120_000, 'the step waits for the table')
       // Waits behind the step until that gives way; the backup still holds the table.
       expect(await other.query('select count(*) as count from team')).toEqual([{ count: 0 }])
       expect(await engine.migratedSteps()).toBe(applied)

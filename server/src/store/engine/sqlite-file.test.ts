@@ -37,7 +37,7 @@ describe('on a full disk', () => {
       expect(String(error)).toContain('ENOSPC'),
     )
     const isFull = async () => (await ask(['GET', `${path}/secret`])).status === 503 || undefined
-    await until(isFull, 20_000, 'there is no room for an entry')
+    await until(isFull, 120_000, 'there is no room for an entry')
     await expectRefused([...reads, promotion, ...writes])
     await expectAll(harmless, 200)
     expect(await state()).toEqual(before)

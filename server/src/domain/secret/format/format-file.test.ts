@@ -198,7 +198,7 @@ describe('no file blocks the service', () => {
     } catch (error) {
       expect(error).toMatchObject({ code: 'invalid' })
     }
-    expect(performance.now() - startedAt).toBeLessThan(10_000)
+    expect(performance.now() - startedAt).toBeLessThan(60_000)
   })
 })
 

@@ -115,7 +115,7 @@ describe.each(importFormats)('%s', (format) => {
     expect(text.length).toBeGreaterThan(5 * 1024 * 1024)
     const startedAt = performance.now()
     expect(parseEntries(format, text)).toHaveLength(10_000)
-    expect(performance.now() - startedAt).toBeLessThan(10_000)
+    expect(performance.now() - startedAt).toBeLessThan(60_000)
   })
 
   test.each([

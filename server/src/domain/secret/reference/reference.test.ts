@@ -170,5 +170,5 @@ test.each([
   hasReferences(text)
   const { user, system } = process.cpuUsage(before)
   // Quadratic time would take minutes. CPU time, because other processes use up wall-clock time.
-  expect((user + system) / 1_000).toBeLessThan(2_000)
+  expect((user + system) / 1_000).toBeLessThan(20_000)
 })

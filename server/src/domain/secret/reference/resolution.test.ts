@@ -154,7 +154,7 @@ describe('results stay bounded', () => {
     })
     const startedAt = performance.now()
     const { results } = await world.resolve([...keys.map((key) => `dev/${key}`), 'dev/A'])
-    expect(performance.now() - startedAt).toBeLessThan(10_000)
+    expect(performance.now() - startedAt).toBeLessThan(60_000)
     expect(results[0]).toEqual({ value: all, unresolved: keys })
     expect(results.at(-1)).toEqual({ value: 'ab', unresolved: [] })
   })

@@ -190,5 +190,5 @@ test('the audit trail of each workspace of a person records successful and faile
       { action: 'LOGIN', outcome: 'success', actor: { type: 'user', id: person.id } },
     ])
     expect(text).not.toContain('a wrong password')
-  }, 10_000)
+  }, 120_000)
 })

@@ -40,9 +40,9 @@ async function restoreDuring([method, path, body]: Change): Promise<number> {
   try {
     const holding = engine.transaction(workspaceId, () => released)
     const changing = project.ask(method, path, body)
-    await until(() => waiting() === 2 || undefined, 20_000, 'the change waits')
+    await until(() => waiting() === 2 || undefined, 120_000, 'the change waits')
     const restoring = project.ask('POST', '/secret/KEY/version/1/restore', { environmentId: 'development' })
-    await until(() => waiting() === 3 || undefined, 20_000, 'the restore waits')
+    await until(() => waiting() === 3 || undefined, 120_000, 'the restore waits')
     release()
     const [changed, restored] = await Promise.all([changing, restoring, holding])
     expect(changed.status, changed.text).toBe(200)

@@ -154,7 +154,7 @@ describe('is refused', () => {
         const body = { email: `invited-${people}@example.com`, role: 'member', scope: { all: true } }
         const path = '/v1/workspace/main/rbac'
         const { body: invite } = await service.call<{ id: string }>('POST', path, { token: owner.session, body })
-        await until(async () => (await mailStateOf(invite.id)) === 'sent' || undefined, 60_000, 'the mail is sent')
+        await until(async () => (await mailStateOf(invite.id)) === 'sent' || undefined, 120_000, 'the mail is sent')
         return invite.id
       },
     ],

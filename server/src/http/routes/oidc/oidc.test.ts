@@ -70,7 +70,7 @@ describe('the exchange', () => {
       credential: { type: 'oidc', permission: 'read', scope: { all: false, environments: [environment()] } },
     })
     const lifeMs = Date.parse(me.body.credential.expiresAt ?? '') - service.app.services.now()
-    expect(lifeMs).toBeGreaterThan(880_000)
+    expect(lifeMs).toBeGreaterThan(780_000)
     expect(lifeMs).toBeLessThanOrEqual(900_000)
     expect((await ask(jwt, '/v1/workspace')).body).toMatchObject([{ slug: 'main', role: 'member', isOwner: false }])
     const secrets = await service.call<Secret[]>('GET', '/v1/secrets', { token: jwt })

@@ -42,7 +42,7 @@ async function newStage() {
     return body.every(({ mail }) => mail !== 'sending') || undefined
   }
   // Its delivery status is saved later, which is not an effect of the requests below.
-  await until(isSent, 20_000, 'the mail of the invite is sent')
+  await until(isSent, 120_000, 'the mail of the invite is sent')
   const ways = await workspace.ways(owner)
   const own = await workspace.token(owner.session)
   const others = await workspace.token(heir.session)

@@ -148,7 +148,7 @@ if (engine === 'sqlite') {
         const holding = engine.transaction(body.id, () => isReleased)
         const asked = Array.from({ length: 6 }, () => fetchPlainly(project, path))
         try {
-          await until(() => recording.mock.calls.length > 0 || undefined, 60_000, 'one waits to be recorded')
+          await until(() => recording.mock.calls.length > 0 || undefined, 120_000, 'one waits to be recorded')
           for (let more = 0; more < 300; more++) await fetch(`${service.url}/healthz`)
           expect(recording).toHaveBeenCalledTimes(1)
         } finally {

@@ -161,7 +161,7 @@ describe('a process that is killed', () => {
       const shares = await many(3, async () => ({ ...(await make(1)), claim: newClaim() }))
       const requests = shares.map(({ token, claim }) => sendOff(token, claim))
       for (const { id } of shares) {
-        await until(async () => ((await viewsOf(id)) === 1 ? true : undefined), 20_000, 'the view is taken')
+        await until(async () => ((await viewsOf(id)) === 1 ? true : undefined), 120_000, 'the view is taken')
       }
       await restart()
       for (const request of requests) request.leave()

@@ -130,7 +130,7 @@ describe.each(cases)('$slug', (entry) => {
     await expectNoLeak(world, id)
     expect(calls()).toBeLessThan(budget * 6)
     await world.project.must('DELETE', `/sync/${id}`)
-  }, 240_000)
+  })
 
   // The database engine does not affect the number of calls.
   if (engine === 'sqlite') {
@@ -151,7 +151,7 @@ describe.each(cases)('$slug', (entry) => {
       expect(fake.state().get(nameOf(entry, 'KEY_50'))).toBe('changed!')
       // Otherwise the next read of this sync would be counted as a call to the next vendor.
       await world.project.must('DELETE', `/sync/${id}`)
-    }, 240_000)
+    })
   }
 })
 

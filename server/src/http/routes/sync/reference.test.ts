@@ -170,7 +170,7 @@ test('with random authors and scopes, nothing is pushed through a place that an 
     outcomes[isWhole ? 'active' : 'blocked']++
   }
   expect(Math.min(outcomes.active, outcomes.blocked)).toBeGreaterThan(5)
-}, 120_000)
+})
 
 describe('the audit trail of a push', () => {
   const lastPush = async () => {
