@@ -24,7 +24,7 @@ test('a full backup disk is one sentence in the log, and the next run after ther
   await runBackup(service)
   const failed = service.logs.filter((line) => line.includes('a backup failed'))
   expect(failed).toEqual([expect.stringContaining('is full (ENOSPC): make room, or keep fewer backups.')])
-  expect((await readdir(folder)).filter((name) => name.endsWith('.backup'))).toEqual([])
+  expect(await readdir(folder)).toEqual(['ballast'])
   expect((await service.call('GET', '/readyz')).status).toBe(200)
   const write = await service.call('POST', '/v1/workspace/main/team', { token: session, body: { name: 'New' } })
   expect(write.status).toBe(201)

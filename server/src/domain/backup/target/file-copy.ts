@@ -1,6 +1,6 @@
 /** Writes a file durably: it has its name only once it is complete, and only its owner may read it. */
 import { createReadStream } from 'node:fs'
-import { type FileHandle, open, rename } from 'node:fs/promises'
+import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { syncFolder } from '../file.ts'
 import type { TransferOptions } from './target.ts'
@@ -27,16 +27,20 @@ export async function copyDurably(from: string, to: string, options: TransferOpt
   }
 }
 
-/** A file that could not be completed keeps its unfinished name. */
+/** A file that could not be completed is removed, or it would keep a full disk full; a kill leaves its unfinished name. */
 export async function writeDurably(to: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
-  const file = await open(`${to}${unfinishedSuffix}`, 'w', 0o600)
+  const unfinished = `${to}${unfinishedSuffix}`
+  const file = await open(unfinished, 'w', 0o600)
   try {
     await file.chmod(0o600)
     await write(file)
     await file.sync()
+  } catch (error) {
+    await rm(unfinished, { force: true }).catch(() => undefined)
+    throw error
   } finally {
     await file.close()
   }
-  await rename(`${to}${unfinishedSuffix}`, to)
+  await rename(unfinished, to)
   await syncFolder(dirname(to))
 }

@@ -50,13 +50,15 @@ test('only backups and their markers are listed, and only plain files', async ()
   expect((await target.list()).map(({ name }) => name)).toEqual([`${someName}.verified`])
 })
 
-test('an unfinished copy is no backup, is replaced by the next try, and goes away when it is old', async () => {
+test('a copy that fails is removed, and one that a kill has left is no backup, and is replaced or removed later', async () => {
   const { root, folder, target } = await openFolder()
   const { path, content } = await stagedFile(root, 2 * 1024 * 1024)
   const stop = new AbortController()
   await expect(target.put(someName, path, { signal: stop.signal, onProgress: () => stop.abort() })).rejects.toThrow()
+  expect(await readdir(folder)).toEqual([])
+
+  await writeFile(join(folder, `${someName}.part`), 'half')
   expect(await target.list()).toEqual([])
-  expect(await readdir(folder)).toEqual([`${someName}.part`])
   const hourAgo = Date.now() - 3_600_000
   await target.dropUnfinished(hourAgo, new Set())
   expect(await readdir(folder)).toEqual([`${someName}.part`])
