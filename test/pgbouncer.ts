@@ -10,6 +10,7 @@ import { until } from './program.ts'
 
 /** Fewer connections than one node alone would open. */
 const serverConnections = 6
+const patienceMs = 10_000
 
 export async function startPgbouncer(postgresPort: number) {
   const folder = await mkdtemp(join(tmpdir(), 'coffer-pgbouncer-'))
@@ -40,16 +41,18 @@ unix_socket_dir =
     child = spawn('pgbouncer', args, { stdio: 'ignore' })
     await until(() => isListening(port), 120_000, 'PgBouncer listens')
   }
-  async function end(signal: NodeJS.Signals): Promise<void> {
+  /** Since version 1.23, SIGTERM waits for the clients to leave, which keep their connections. */
+  async function end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     const ended = once(child, 'close')
     child.kill(signal)
-    await ended
+    const timer = setTimeout(() => child.kill('SIGKILL'), patienceMs)
+    await ended.finally(() => clearTimeout(timer))
   }
   await start()
   return {
     urlOf: (database: string) => `postgres://coffer:coffer@127.0.0.1:${port}/${database}`,
     start,
-    kill: () => end('SIGKILL'),
+    end,
     stop: async () => {
       await end('SIGTERM')
       await rm(folder, { recursive: true, force: true })

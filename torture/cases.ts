@@ -6,12 +6,15 @@ import { raw } from './client/raw.ts'
 import { stall } from './client/stall.ts'
 import { failover } from './database/failover.ts'
 import { outage } from './database/outage.ts'
+import { pgbouncer } from './database/pgbouncer.ts'
+import { backupDisk } from './machine/backup-disk.ts'
 import { clock } from './machine/clock.ts'
 import { disk } from './machine/disk.ts'
 import { flip } from './machine/flip.ts'
 import { sync } from './machine/sync.ts'
 import { kill } from './process/kill.ts'
 import { migration } from './process/migration.ts'
+import { nodes } from './process/nodes.ts'
 import { rotation } from './process/rotation.ts'
 import { soak } from './process/soak.ts'
 import { term } from './process/term.ts'
@@ -22,7 +25,10 @@ export const cases: readonly Case[] = [
   term,
   outage,
   failover,
+  pgbouncer,
+  nodes,
   disk,
+  backupDisk,
   sync,
   clock,
   limiter,

@@ -25,7 +25,7 @@ Cases:
 ${list.join('\n')}
 
 Exits with 1 if there are findings. Uses only temporary folders and loopback.
-Root on Debian is needed for disk, and to install redis-server and strace if they are missing.
+Root on Debian is needed for disk and backup-disk, and to install pgbouncer, redis-server and strace if they are missing.
 `
 const { values: options } = parseArgs({
   options: {

@@ -23,6 +23,7 @@ export type Load = {
   readonly reads: number
   /** Refused with an expected status, or cut off. */
   readonly refused: number
+  readonly cutOff: number
   readonly unexpected: string[]
   stop(): Promise<void>
 }
@@ -31,8 +32,8 @@ type LoadOptions = {
   readonly pauseMs?: number
   /** Error statuses that the case provokes. */
   readonly refusals?: readonly number[]
-  /** Broken connections are expected, because the service is down at times. */
-  readonly mayBeCut?: boolean
+  /** Whether a broken connection to this address is expected at the moment; otherwise none is. */
+  readonly mayBeCut?: (url: string) => boolean
   /** Whether a node of these addresses may refuse at the moment; otherwise any may. */
   readonly mayRefuse?: (url: string) => boolean
   /** How long other nodes may serve an older number. */
@@ -67,9 +68,16 @@ function acknowledgedOf({ ledger, tried }: Registers): number[] {
 
 export function startLoad(url: () => string, registers: Registers, options: LoadOptions = {}): Load {
   const { environmentId, writer, reader, tried, ledger } = registers
-  const { readers = 3, pauseMs = 0, refusals = [], mayBeCut = false, mayRefuse = () => true, staleMs = 0 } = options
+  const {
+    readers = 3,
+    pauseMs = 0,
+    refusals = [],
+    mayBeCut = () => false,
+    mayRefuse = () => true,
+    staleMs = 0,
+  } = options
   const known = acknowledgedOf(registers)
-  const load = { acknowledged: 0, reads: 0, refused: 0, unexpected: [] as string[] }
+  const load = { acknowledged: 0, reads: 0, refused: 0, cutOff: 0, unexpected: [] as string[] }
   let isOver = false
 
   async function attempt(
@@ -83,8 +91,9 @@ export function startLoad(url: () => string, registers: Registers, options: Load
       if (refusals.includes(status) && mayRefuse(node)) load.refused++
       else load.unexpected.push(`${what}: ${status} ${text}`)
     } catch (error) {
-      if (!isCutOff(error) || !mayBeCut) load.unexpected.push(`${what}: ${String(error)}`)
+      if (!isCutOff(error) || !mayBeCut(node)) load.unexpected.push(`${what}: ${String(error)}`)
       load.refused++
+      load.cutOff++
     }
     await pause(20)
     return undefined

@@ -2,9 +2,7 @@
  * A full disk: no write is acknowledged without being stored, reads continue or are refused, and freeing space is
  * enough to recover.
  */
-import { spawnSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { startPostgres } from '../../test/postgres.ts'
 import { startListening, until } from '../../test/program.ts'
@@ -12,6 +10,7 @@ import { bothEngines, type Case, type Trial } from '../case.ts'
 import { ask } from '../load/ask.ts'
 import { checkRegisters, createRegisters, type Registers, startLoad } from '../load/register-load.ts'
 import { register, verifyTrail } from '../load/tenant.ts'
+import { fillDisk, mountSmallDisk, unableToMount } from './small-disk.ts'
 
 const freeBytes = 256 * 1024
 const largeValueBytes = 60_000
@@ -22,14 +21,7 @@ export const disk: Case = {
   about: 'a full disk (a small tmpfs): no false success, recovery without a restart',
   engines: bothEngines,
   seconds: 25,
-  unable() {
-    if (process.getuid?.() !== 0) return 'needs root to mount a tmpfs'
-    const folder = mkdtempSync(join(tmpdir(), 'coffer-torture-'))
-    const isMounted = mount(folder, 1)
-    if (isMounted) unmount(folder)
-    rmSync(folder, { recursive: true, force: true })
-    return isMounted ? undefined : 'no tmpfs can be mounted here'
-  },
+  unable: unableToMount,
   async run(trial) {
     const { settings, folder } = await prepare(trial)
     const service = await startListening(settings)
@@ -47,9 +39,7 @@ export const disk: Case = {
     const due = trial.scale(6)
     const acknowledged = new Map<string, string>()
     while (counts['times full'] < due && !trial.isOver() && load.unexpected.length === 0) {
-      const ballast = join(folder, 'ballast')
-      const { bavail, bsize } = statfsSync(folder)
-      writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - freeBytes)))
+      const ballast = fillDisk(folder, freeBytes)
       const readsBefore = load.reads
       await fill(trial, service.url, registers, acknowledged, counts['times full'])
       const refusedBefore = load.refused
@@ -86,11 +76,7 @@ export const disk: Case = {
 
 /** Puts the data on a small disk, and PostgreSQL's WAL elsewhere: PostgreSQL shuts down when its WAL disk is full. */
 async function prepare(trial: Trial) {
-  const folder = trial.createFolder()
-  chmodSync(folder, 0o755)
-  if (!mount(folder, trial.engine === 'sqlite' ? 24 : 96)) throw new Error('mounting the tmpfs failed')
-  trial.onEnd(() => unmount(folder))
-  chmodSync(folder, 0o755)
+  const folder = mountSmallDisk(trial, trial.engine === 'sqlite' ? 24 : 96)
   if (trial.engine === 'sqlite') return { folder, settings: { COFFER_DATA_DIR: join(folder, 'data') } }
   const walFolder = trial.createFolder()
   chmodSync(walFolder, 0o777)
@@ -129,15 +115,4 @@ async function fill(
     }
   }
   trial.report('the disk never became full')
-}
-
-function mount(folder: string, megabytes: number): boolean {
-  return (
-    spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', folder], { stdio: 'ignore' }).status === 0
-  )
-}
-
-function unmount(folder: string): void {
-  if (spawnSync('umount', [folder], { stdio: 'ignore' }).status !== 0)
-    spawnSync('umount', ['-l', folder], { stdio: 'ignore' })
 }

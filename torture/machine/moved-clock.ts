@@ -1,6 +1,6 @@
-/** Preloaded into the service: shifts its wall clock by the milliseconds in the last line of stdin. */
+/** Preloaded into the service: shifts its wall clock by the milliseconds in the last line of stdin, at first by MOVED_CLOCK_MS. */
 const realNow = Date.now
-let offsetMs = 0
+let offsetMs = Number(process.env.MOVED_CLOCK_MS ?? 0)
 
 process.stdin.setEncoding('utf8').on('data', (text: string) => {
   offsetMs = Number(text.trim().split('\n').at(-1))

@@ -21,7 +21,7 @@ export const rotation: Case = {
     const registers = await createRegisters(trial, service.url, session)
     const credentials = [session, registers.reader, registers.writer]
     for (let count = 0; count < tokenCount; count++) credentials.push(await createToken(service.url, session, 'read'))
-    const load = startLoad(() => service.url, registers, { pauseMs: 5, mayBeCut: true })
+    const load = startLoad(() => service.url, registers, { pauseMs: 5, mayBeCut: () => true })
     const counts = {
       'rotations killed': 0,
       'services killed': 0,

@@ -95,7 +95,7 @@ describe('behind PgBouncer in transaction mode', () => {
           while (!isOver) await (index < 2 ? addTeam(node) : writeValue(node))
         }),
       )
-      await pooler.kill()
+      await pooler.end('SIGKILL')
       await until(() => refused.has(503) || undefined, 120_000, 'requests are refused')
       await pooler.start()
       const since = acknowledged.length
