@@ -3,6 +3,7 @@
  * commands and their seconds; with --write, into first-minute.md. Everything happens in a temporary folder.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { cpus, tmpdir } from 'node:os'
@@ -98,7 +99,7 @@ export async function takeFirstMinute(): Promise<readonly Step[]> {
 }
 
 /** Something that is far too slow ends; nothing is measured by it. */
-const deadlineMs = 60_000
+const deadlineMs = 300_000
 
 /** A command in a pseudo-terminal, as a person would type it. */
 function openTerminal(command: string, cwd: string, env: NodeJS.ProcessEnv) {
@@ -141,12 +142,16 @@ function endGroup({ pid }: ChildProcess): void {
   }
 }
 
+/** Below the ephemeral port range: the system must not hand it out during the installation. */
 async function findPort(): Promise<number> {
+  const port = randomInt(10_000, 32_768)
   const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
+  const isFree = await new Promise<boolean>((resolve) => {
+    server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true))
+  })
+  if (!isFree) return findPort()
   await new Promise((resolve) => server.close(resolve))
-  return typeof address === 'object' && address ? address.port : 0
+  return port
 }
 
 function describe(steps: readonly Step[]): string {

@@ -58,7 +58,15 @@ export function openShell(env: Variables = {}): Shell {
   const cwd = mkdtempSync(join(tmpdir(), 'coffer-cwd-'))
   const children = new Set<ChildProcess>()
   onTestFinished(() => {
-    for (const child of children) if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
+    for (const { pid, exitCode, signalCode } of children) {
+      if (pid === undefined || exitCode !== null || signalCode !== null) continue
+      try {
+        // With everything that it has started: it leads a group of its own.
+        process.kill(-pid, 'SIGKILL')
+      } catch {
+        // It has just ended.
+      }
+    }
     for (const folder of [home, cwd]) rmSync(folder, { recursive: true, force: true })
   })
 

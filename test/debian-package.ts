@@ -12,7 +12,8 @@ const lock = join(tmpdir(), 'coffer-debian-package.lock')
 const install = `missing=
 for name; do command -v "$name" > /dev/null || missing="$missing $name"; done
 [ -z "$missing" ] && exit
-apt-get update -qq; apt-get install -y -qq --no-install-recommends $missing`
+apt='apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600'
+$apt update; $apt install -y --no-install-recommends $missing`
 const command = (packages: readonly string[]) => ['flock', [lock, 'sh', '-c', install, 'sh', ...packages]] as const
 const options = () => ({ env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, stdio: 'ignore' }) as const
 

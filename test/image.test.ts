@@ -88,7 +88,7 @@ beforeAll(async () => {
   const inspected = JSON.parse(await buildah('inspect', '--type', 'image', 'localhost/coffer'))
   config = inspected.Docker.config
   image = await buildah('mount', await buildah('from', 'localhost/coffer'))
-}, 600_000)
+}, 1_800_000)
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 test('the image runs the service as a user by number, checks its health, and stops by SIGTERM', () => {

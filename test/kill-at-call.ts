@@ -2,11 +2,6 @@
  * Preloaded into a program: kills it at the call number KILL_AT of those that change a file or a database, as a power
  * failure would. Without KILL_AT it prints their number at the end.
  */
-
-/**
- * Preloaded into a program: kills it at the call number KILL_AT of those that change a file or a database, as a power
- * failure would. Without KILL_AT it prints their number at the end.
- */
 import fsPromises, { open } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 import { DatabaseSync, StatementSync } from 'node:sqlite'

@@ -68,7 +68,7 @@ export function flip(cell: Cell | undefined, at: number, mask = 0x10): Buffer {
 
 function openFile(dataDir: string): Connection {
   const path = join(dataDir, databaseFile)
-  const connection = new DatabaseSync(path, { timeout: 10_000, enableForeignKeyConstraints: false })
+  const connection = new DatabaseSync(path, { timeout: 60_000, enableForeignKeyConstraints: false })
   const query = async (text: string, values: readonly Cell[] = []) =>
     // Every integer in the schema fits a double, so there are no bigints.
     connection.prepare(text).all(...(values as SQLInputValue[])) as RawRow[]

@@ -70,13 +70,18 @@ describe('rate limits outside the API', () => {
   const limit = 5
   let service: TestService
   beforeAll(async () => {
+    // The windows of the limits do not end during a test, however slow the machine is.
+    vi.useFakeTimers({ toFake: ['Date'] })
     service = await startService({
       COFFER_RATE_LIMIT: String(limit),
       COFFER_METRICS_TOKEN: 'right',
       COFFER_TRUSTED_PROXIES: '127.0.0.0/8',
     })
   })
-  afterAll(() => service.stop())
+  afterAll(async () => {
+    vi.useRealTimers()
+    await service.stop()
+  })
 
   const ask = (path: string, client: string, token?: string) =>
     service.call('GET', path, { token, headers: { 'x-forwarded-for': client } })

@@ -4,9 +4,11 @@ import { beforeEach, expect, test } from 'vitest'
 import { createByteBudgets } from './byte-budget.ts'
 import { createPipeliningLimit } from './pipelining-limit.ts'
 
-let limit = createPipeliningLimit(createByteBudgets().queued)
+/** However slow this machine is, no request counts as stalled, which would give its place to another. */
+const create = () => createPipeliningLimit(createByteBudgets({ stalledMs: 3_600_000 }).queued)
+let limit = create()
 beforeEach(() => {
-  limit = createPipeliningLimit(createByteBudgets().queued)
+  limit = create()
 })
 
 /** A connection from an address, on which the client, if given, has sent a credential. */

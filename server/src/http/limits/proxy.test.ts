@@ -1,5 +1,5 @@
 /** Rate limits behind trusted proxies. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
   type Answer,
   createToken,
@@ -26,6 +26,10 @@ function expectRefusal(answer: Answer): void {
   expect(remainingOf(answer)).toBe(0)
   expect(answer.body).toEqual({ message: `Rate limit exceeded, retry in ${wait} seconds.` })
 }
+
+// The windows of the limits do not end during a test, however slow the machine is.
+beforeAll(() => void vi.useFakeTimers({ toFake: ['Date'] }))
+afterAll(() => void vi.useRealTimers())
 
 describe('behind trusted proxies', () => {
   const limit = 8

@@ -1,6 +1,6 @@
 /** Rate limits are exact, also under concurrent requests, and no other spelling of a request evades them. */
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
   type Answer,
   createToken,
@@ -32,6 +32,10 @@ function expectRefusal(answer: Answer): void {
   expect(remainingOf(answer)).toBe(0)
   expect(answer.body).toEqual({ message: `Rate limit exceeded, retry in ${wait} seconds.` })
 }
+
+// The windows of the limits do not end during a test, however slow the machine is.
+beforeAll(() => void vi.useFakeTimers({ toFake: ['Date'] }))
+afterAll(() => void vi.useRealTimers())
 
 describe('the limit per address', () => {
   let service: TestService

@@ -98,11 +98,12 @@ describe('a lost connection', () => {
       expect(kind).toBe('sqlite')
       return
     }
-    const hurried = openPostgres(database.settings.COFFER_DATABASE_URL ?? '', 50)
-    const slow = await settle(hurried.one(sql`select pg_sleep(0.3)`))
+    // Enough for a short statement on a busy machine.
+    const hurried = openPostgres(database.settings.COFFER_DATABASE_URL ?? '', 1_000)
+    const slow = await settle(hurried.one(sql`select pg_sleep(1.5)`))
     expect(slow).toMatchObject({ ok: false, error: { code: 'unavailable' } })
     // Longer than the driver timeout as well.
-    await hurried.migrateStep(1_001, 'test', 'create table slow as select 1 as one from pg_sleep(1.3)', 0)
+    await hurried.migrateStep(1_001, 'test', 'create table slow as select 1 as one from pg_sleep(2.3)', 0)
     await hurried.close()
     expect(await engine.one(sql`select count(*) as count from slow`)).toEqual({ count: 1 })
   })
@@ -193,7 +194,7 @@ describe('a lost connection', () => {
     }
     const { url, hush, isHushed, close } = await startMutedServer(database.settings.COFFER_DATABASE_URL ?? '')
     // The driver waits one second longer.
-    const node = openPostgres(url, 1_000)
+    const node = openPostgres(url, 3_000)
     const queries = vi.spyOn(pg.Client.prototype, 'query')
     const lost = settle(
       node.transaction('silent', async ({ db }) => {
