@@ -160,7 +160,7 @@ test('the command line uses the client library alone, and never loads node:http 
   const outside = commandLine.flatMap(importsOf).filter(({ to }) => !/^(\.|node:|@coffer\/sdk(\/|$))/.test(to))
   expect([...new Set(outside.map(({ from, to }) => `${relative(root, from)}: ${to}`))]).toEqual([
     'cli/src/prompt.ts: @clack/prompts',
-    'cli/src/session/keychain.ts: @napi-rs/keyring',
+    'cli/src/session/keyring.ts: @napi-rs/keyring',
   ])
   const heavy = commandLine.flatMap(importsOf).filter(({ to }) => /^node:https?2?$/.test(to))
   expect(heavy).toEqual([])

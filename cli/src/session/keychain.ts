@@ -2,7 +2,7 @@
  * The keychain of the operating system. It is optional: every function returns that it does not work instead of failing,
  * because servers, containers and WSL have none.
  */
-import type { AsyncEntry } from '@napi-rs/keyring'
+import type { AsyncEntry } from './keyring.ts'
 
 const service = 'coffer'
 /** A keychain that asks its user for a password waits longer; a command must not. */
@@ -44,7 +44,7 @@ async function withEntry<Value>(name: string, use: (entry: AsyncEntry) => Promis
     timer = setTimeout(resolve, limitMs, { isDone: false })
   })
   const work = async (): Promise<Outcome<Value>> => {
-    const { AsyncEntry } = await import('@napi-rs/keyring')
+    const { AsyncEntry } = await import('./keyring.ts')
     return { isDone: true, value: await use(new AsyncEntry(service, name, options)) }
   }
   try {
