@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { deepOnly, perEngine, times } from './test/tier.ts'
@@ -17,11 +18,22 @@ const shared = {
 /** `npm test`; without a tier, as with `npm run test:deep`, every project has all of its files. */
 const isFast = process.env.COFFER_TEST_TIER === 'fast'
 
-/** Files come by size, and this one is small but takes longest of all: at the end, one worker would be alone with it. */
-class TortureFirst extends BaseSequencer {
+/** Below node_modules, where it finds the packages that are not in it. */
+const bundledServer = isFast
+  ? { COFFER_TEST_SERVER: join(import.meta.dirname, `node_modules/.coffer-test-${process.pid}/main.js`) }
+  : {}
+
+/** Projects run one after the other, in the order of their names unless this says otherwise. */
+function rankOf({ moduleId, project }: TestSpecification): number {
+  // Small but takes longest of all: at the end, one worker would be alone with it.
+  if (moduleId.endsWith('/torture/run.test.ts')) return 0
+  // The browser of the dashboard may still be downloaded at the start.
+  return isFast && project.name === 'postgres' ? 1 : 2
+}
+
+class FileOrder extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ moduleId }: TestSpecification) => (moduleId.endsWith('/torture/run.test.ts') ? 0 : 1)
-    return (await super.sort(files)).toSorted((one, other) => rank(one) - rank(other))
+    return (await super.sort(files)).toSorted((one, other) => rankOf(one) - rankOf(other))
   }
 }
 
@@ -39,7 +51,8 @@ const unit = {
     'torture/*.test.ts',
   ],
   exclude: ['{bench,torture}/run.test.ts', ...(isFast ? deepOnly : [])],
-  globalSetup: ['test/sqlite.ts', 'test/command-line.ts'],
+  env: bundledServer,
+  globalSetup: ['test/sqlite.ts', 'test/command-line.ts', 'test/server-program.ts'],
 }
 
 const sqlite = {
@@ -47,23 +60,24 @@ const sqlite = {
   name: 'sqlite',
   include: rooms,
   exclude: ['server/src/http/pgbouncer.test.ts', ...(isFast ? deepOnly : [])],
-  env: { COFFER_TEST_ENGINE: 'sqlite' },
-  globalSetup: ['test/sqlite.ts', 'test/built-dashboard.ts'],
+  env: { COFFER_TEST_ENGINE: 'sqlite', ...bundledServer },
+  globalSetup: ['test/sqlite.ts', 'test/built-dashboard.ts', 'test/server-program.ts'],
 }
 
 const postgres = {
   ...shared,
   name: 'postgres',
   include: isFast ? [...perEngine] : rooms,
-  // The wire and the command line are the same in front of either.
+  // The wire, the form of responses, the API reference and the command line are the same in front of either.
   exclude: [
     'server/src/store/engine/sqlite*.test.ts',
     'server/src/http/wire*.test.ts',
+    'server/src/http/{docs,response}/**',
     'server/src/operator/{command,backup-damage}.test.ts',
     ...(isFast ? deepOnly : []),
   ],
-  env: { COFFER_TEST_ENGINE: 'postgres' },
-  globalSetup: ['test/postgres.ts', 'test/built-dashboard.ts'],
+  env: { COFFER_TEST_ENGINE: 'postgres', ...bundledServer },
+  globalSetup: ['test/postgres.ts', 'test/built-dashboard.ts', 'test/server-program.ts'],
 }
 
 /** Pages in a real Chromium. They call the same API on either engine: the fast tier has them on SQLite alone. */
@@ -79,8 +93,12 @@ const dashboard = {
 const dashboardOnPostgres = {
   ...dashboard,
   name: 'dashboard-postgres',
-  // Files, builds, pure functions and the forms of providers are the same on either.
-  exclude: ['dashboard/*.test.ts', 'dashboard/src/{parts,pages/grid/edit}/**', '**/every-provider.test.ts'],
+  // Files, builds, pure functions, overlays, keys and the forms of providers are the same on either.
+  exclude: [
+    'dashboard/*.test.ts',
+    'dashboard/src/{parts,pages/grid/edit}/**',
+    '**/{every-provider,keyboard,overlay,palette}.test.ts',
+  ],
   env: { COFFER_TEST_ENGINE: 'postgres' },
   globalSetup: ['test/postgres.ts', 'test/built-dashboard.ts', 'test/command-line.ts'],
 }
@@ -104,5 +122,5 @@ const projects = isFast
 
 export default defineConfig({
   // More than the usual two cores: a third of a worker's time is spent waiting for other processes and timers.
-  test: { maxWorkers: 3, sequence: { sequencer: TortureFirst }, projects: projects.map((test) => ({ test })) },
+  test: { maxWorkers: 3, sequence: { sequencer: FileOrder }, projects: projects.map((test) => ({ test })) },
 })

@@ -19,7 +19,7 @@ type Manifest = { readonly dependencies: Readonly<Record<string, string>> } & Re
 export async function buildPackage(folder: string): Promise<void> {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(join(folder, 'swagger-ui'), { recursive: true })
-  const bundled = await bundle(join(folder, 'lib'))
+  const bundled = await bundleServer(join(folder, 'lib'), packaged)
   // Names with a dot in front are notes of the build.
   cpSync(distFolder, join(folder, 'dashboard'), { recursive: true, filter: (path) => !basename(path).startsWith('.') })
   // The package of Swagger UI would report each installation to its vendor.
@@ -45,14 +45,14 @@ export async function buildPackage(folder: string): Promise<void> {
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify(published, undefined, 2)}\n`)
 }
 
-/** Returns the paths of the modules. */
-async function bundle(folder: string): Promise<readonly string[]> {
+/** All code in one folder, with the given `installation.ts`. Returns the paths of the modules. */
+export async function bundleServer(folder: string, installation: Plugin): Promise<readonly string[]> {
   const build = await rolldown({
     input: { main: join(root, 'server/src/main.ts') },
     platform: 'node',
     // The client of PostgreSQL looks for the second one only when it is told to.
     external: [native, 'pg-native'],
-    plugins: [packaged, workers],
+    plugins: [installation, workers],
   })
   // Not minified: a trace in the log of an operator names functions.
   const { output } = await build.write({ dir: folder, format: 'esm', chunkFileNames: '[name]-[hash].js' })

@@ -8,6 +8,7 @@ import { parse } from 'yaml'
 import { buildPackage } from '../cli/build.ts'
 import { createIdentity, loopbackAllowed, startIssuer, type TestIssuer } from './issuer.ts'
 import { type SdkService, startSdkService } from './sdk-service.ts'
+import { isDeep } from './tier.ts'
 
 const root = join(import.meta.dirname, '..')
 const actionFolder = join(root, 'deploy/github-action')
@@ -262,7 +263,7 @@ test.each<[string, Inputs, Readonly<Record<string, string>>, string]>([
   expect(job.variables).toEqual({})
 })
 
-test('installs the command line of its own checkout, and of a package', async () => {
+async function expectInstallation(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'coffer-action-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const checkout = join(folder, 'checkout')
@@ -293,4 +294,7 @@ test('installs the command line of its own checkout, and of a package', async ()
   const packed = await runAction({ token: running.token, cli }, npm, { path: join(folder, 'elsewhere/action') })
   expect(packed.code, packed.log).toBe(0)
   expect(packed.variables).toEqual(values)
-})
+}
+
+// Two installations by npm take half of the time of this file.
+if (isDeep) test('installs the command line of its own checkout, and of a package', expectInstallation)

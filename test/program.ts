@@ -29,7 +29,8 @@ process.once('exit', () => {
   for (const child of children) child.kill('SIGKILL')
 })
 
-const main = join(root, 'server/src/main.ts')
+/** The bundle of the sources (server-program.ts), or without one, the sources. */
+const main = process.env.COFFER_TEST_SERVER ?? join(root, 'server/src/main.ts')
 
 /** `node server/src/main.ts …` */
 export function startProgram(args: readonly string[], settings: Settings = {}): Program {

@@ -2,7 +2,7 @@
  * `npm test` and `npm run test:deep`: format, lint, types and the tests of a tier (tier.ts); words after `--` choose files,
  * and then only those tests run. Closes with one line: N passed, N failed.
  */
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,21 +14,42 @@ const root = join(import.meta.dirname, '..')
 const bin = join(root, 'node_modules', '.bin')
 const environment = { ...process.env, PATH: `${bin}:${process.env.PATH}`, COFFER_TEST_TIER: tier }
 
-function run(command: string, args: string[]): boolean {
-  return spawnSync(command, args, { cwd: root, env: environment, stdio: 'inherit' }).status === 0
+type Ended = { readonly ok: boolean; readonly output: string }
+
+function start(command: string, args: string[], { cwd = root, isShown = false } = {}): Promise<Ended> {
+  const stdio = isShown ? 'inherit' : 'pipe'
+  const child = spawn(command, args, { cwd, env: environment, stdio: ['ignore', stdio, stdio] })
+  const output: Buffer[] = []
+  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk: Buffer) => output.push(chunk))
+  return new Promise((resolve) => {
+    child.once('error', ({ message }) => resolve({ ok: false, output: `${message}\n` }))
+    child.once('close', (code) => resolve({ ok: code === 0, output: Buffer.concat(output).toString() }))
+  })
 }
 
 /** The vendors' own clients and descriptions are about 1 GB: only the deep tier needs them. */
-function installJudges(): void {
+async function installJudges(): Promise<void> {
   console.log('Installing the clients that judge the fakes of sync targets …')
-  const npm = spawnSync('npm', ['install', '--no-progress', '--ignore-scripts'], {
+  const { ok } = await start('npm', ['install', '--no-progress', '--ignore-scripts'], {
     cwd: join(root, 'test', 'vendor'),
-    env: environment,
-    stdio: 'ignore',
   })
-  if (npm.status === 0) return
+  if (ok) return
   console.error('They could not be installed: run "npm install" in test/vendor to see why.')
   process.exit(1)
+}
+
+/** One after the other, because each of them uses all cores. */
+async function checkSources(): Promise<readonly (readonly [name: string, Ended])[]> {
+  const format = await start('biome', ['check', '--error-on-warnings', '.'])
+  const types = await start('tsc', ['--noEmit'])
+  const pages = await start('tsc', ['--noEmit', '--project', 'dashboard'])
+  const judges = tier === 'deep' ? [['Types of the judges', await checkJudges()] as const] : []
+  return [['Format and lint', format], ['Types', types], ['Types of the dashboard', pages], ...judges]
+}
+
+async function checkJudges(): Promise<Ended> {
+  await installing
+  return start('tsc', ['--noEmit', '--project', 'test/vendor'])
 }
 
 type Report = {
@@ -39,34 +60,27 @@ type Report = {
   readonly testResults: readonly { readonly status: string; readonly assertionResults: readonly unknown[] }[]
 }
 
-let passed = 0
-let failed = 0
-function count(ok: boolean): void {
-  if (ok) passed++
-  else failed++
-}
-
-if (tier === 'deep') installJudges()
-if (filters.length === 0) {
-  // A download of half a minute, which the tests of pages would wait for.
-  startInstalling(browserProgram)
-  console.log('Format and lint …')
-  count(run('biome', ['check', '--error-on-warnings', '.']))
-  console.log('Types …')
-  count(run('tsc', ['--noEmit']))
-  count(run('tsc', ['--noEmit', '--project', 'dashboard']))
-  if (tier === 'deep') count(run('tsc', ['--noEmit', '--project', 'test/vendor']))
-}
-console.log('Tests …')
+const installing = tier === 'deep' ? installJudges() : Promise.resolve()
+const isWhole = filters.length === 0
+// A download of half a minute, which the tests of pages would wait for.
+if (isWhole) startInstalling(browserProgram)
+const checking = isWhole ? checkSources() : Promise.resolve([])
+await installing
+console.log(isWhole ? 'Format, lint, types and tests …' : 'Tests …')
 const folder = mkdtempSync(join(tmpdir(), 'coffer-report-'))
 const report = join(folder, 'report.json')
-const isClean = run('vitest', [
-  'run',
-  ...filters,
-  '--reporter=default',
-  '--reporter=json',
-  `--outputFile.json=${report}`,
-])
+const { ok: isClean } = await start(
+  'vitest',
+  ['run', ...filters, '--reporter=default', '--reporter=json', `--outputFile.json=${report}`],
+  { isShown: true },
+)
+let passed = 0
+let failed = 0
+for (const [name, { ok, output }] of await checking) {
+  if (ok) passed++
+  else failed++
+  console.log(`${name}: ${ok ? 'passed' : `failed\n${output}`}`)
+}
 try {
   const result: Report = JSON.parse(readFileSync(report, 'utf8'))
   // A file that could not be loaded has no tests to count; a skipped test proves nothing.

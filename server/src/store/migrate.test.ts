@@ -13,6 +13,8 @@ import { type Engine, sql } from './engine/sql.ts'
 import { migrate, steps } from './migrate.ts'
 
 const killRounds = times(1, 3)
+/** Statements of each interrupted run: the deep tier interrupts after every one. */
+const stride = times(6, 1)
 
 async function withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
   const database = await createDatabase()
@@ -58,34 +60,37 @@ describe('a migration', () => {
   })
 
   test('interrupted after any statement continues to the same schema', async () => {
+    const ends = steps.map((_, index) => index + 1).filter((end) => end % stride === 0 || end === steps.length)
     const schemas = await withDatabase((database) =>
       withEngine(database, async (engine) => {
-        const after: unknown[] = []
+        const after = new Map<number, unknown>()
         for (let step = 1; step <= steps.length; step++) {
           await applyStep(engine, step)
-          after.push(await describeSchema(engine))
+          if (ends.includes(step)) after.set(step, await describeSchema(engine))
         }
         return after
       }),
     )
-    expect(schemas.at(-1)).toEqual(await expectedSchema)
-    // Each run continues from the schema of an uninterrupted run and ends, one statement later, with that schema. By
-    // induction, neither the place nor the number of interruptions matters.
+    expect(schemas.get(steps.length)).toEqual(await expectedSchema)
+    // Each run continues from the schema of an uninterrupted run and ends, some statements later, with that schema. By
+    // induction, the number of interruptions does not matter, and in the deep tier neither does their place.
     await withDatabase(async (database) => {
-      for (let done = 0; done < steps.length; done++) {
+      let done = 0
+      for (const end of ends) {
         await withEngine(database, async (engine) => {
-          const endsAfterOne: Engine = {
+          const endsEarly: Engine = {
             ...engine,
             migrateStep: async (step, ...rest) => {
-              if (step > done + 1) throw new Error('ended')
+              if (step > end) throw new Error('ended')
               await engine.migrateStep(step, ...rest)
             },
           }
-          const migrated = migrate(endsAfterOne, 1)
-          if (done + 1 < steps.length) await expect(migrated).rejects.toThrow('ended')
-          else expect(await migrated).toBe(1)
-          expect(await describeSchema(engine), `after ${done + 1} statements`).toEqual(schemas[done])
+          const migrated = migrate(endsEarly, 1)
+          if (end < steps.length) await expect(migrated).rejects.toThrow('ended')
+          else expect(await migrated).toBe(end - done)
+          expect(await describeSchema(engine), `after ${end} statements`).toEqual(schemas.get(end))
         })
+        done = end
       }
     })
   })
@@ -229,7 +234,7 @@ describe('a migration', () => {
 
     test.each([2, 4])('(%d of them) is applied once, and all of them succeed', { timeout: 600_000 }, async (n) => {
       const together = all.slice(0, n)
-      for (let round = 0; round < times(2, 4); round++) {
+      for (let round = 0; round < times(1, 4); round++) {
         await withDatabase(async (database) => {
           const before = together.map(timesDone)
           for (const { send } of together) send(database)

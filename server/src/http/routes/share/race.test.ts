@@ -22,7 +22,7 @@ import { createShareProject, expectGone, newClaim, readers, type ShareProject } 
 import { times } from '../../../../../test/tier.ts'
 
 const readersAtOnce = 64
-const rounds = times(6, 50)
+const rounds = times(3, 50)
 const patienceMs = 300_000
 
 const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
