@@ -80,9 +80,15 @@ const postgres = {
   globalSetup: ['test/postgres.ts', 'test/built-dashboard.ts', 'test/server-program.ts'],
 }
 
+/** A test of a page takes a hundred steps in a browser, with several checks of its accessibility. */
+const pagePatienceMs = 900_000
+
 /** Pages in a real Chromium. They call the same API on either engine: the fast tier has them on SQLite alone. */
 const dashboard = {
   ...shared,
+  testTimeout: pagePatienceMs,
+  hookTimeout: pagePatienceMs,
+  expect: { poll: { timeout: 180_000 } },
   name: 'dashboard',
   include: ['dashboard/**/*.test.ts'],
   exclude: isFast ? [...deepOnly] : [],

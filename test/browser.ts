@@ -12,14 +12,25 @@ type OpenOptions = {
   /** Console errors that the test provokes, such as a refused request. All others fail the test. */
   readonly expectedErrors?: readonly RegExp[]
   readonly context?: BrowserContextOptions
+  /** Runs in each page before its own scripts. */
+  readonly initScript?: string
 }
 
 /** One for each process of the test runner: pages of one browser share the clipboard. It ends with its process. */
 let launching: Promise<Browser> | undefined
 
+/** On a machine that stalls for seconds, toasts would be gone before anybody looks, and requests be given up. */
+const patience = `{
+  const start = globalThis.setTimeout
+  const toastMs = 6000
+  globalThis.setTimeout = (work, ms, ...rest) => start(work, ms === toastMs ? 2 ** 31 - 1 : ms, ...rest)
+  const timeout = AbortSignal.timeout
+  AbortSignal.timeout = (ms) => timeout.call(AbortSignal, Math.max(ms, 300_000))
+};`
+
 /** Opens a page in a profile of its own; the profile is closed with the test. */
 export async function openPage(service: TestService, options: OpenOptions = {}): Promise<Page> {
-  launching ??= browserOptions().then((program) => chromium.launch(program))
+  launching ??= browserOptions().then((program) => chromium.launch({ timeout: 180_000, ...program }))
   const browser = await launching
   const context = await browser.newContext({
     viewport: { width: 1440, height: 900 },
@@ -27,7 +38,9 @@ export async function openPage(service: TestService, options: OpenOptions = {}):
     baseURL: service.url,
     ...options.context,
   })
-  context.setDefaultTimeout(60_000)
+  // Ends what hangs; nothing is measured by it.
+  context.setDefaultTimeout(180_000)
+  await context.addInitScript(patience + (options.initScript ?? ''))
   const { session } = options
   if (session !== undefined) {
     const place = { domain: '127.0.0.1', path: '/', secure: true, httpOnly: true, sameSite: 'Strict' } as const
@@ -35,12 +48,31 @@ export async function openPage(service: TestService, options: OpenOptions = {}):
   }
   const page = await context.newPage()
   const problems = watch(page, service.url, options.expectedErrors ?? [])
-  onTestFinished(async () => {
+  onTestFinished(async ({ task }) => {
+    if (task.result?.state === 'fail') console.error(`The page at the end of "${task.name}":\n${await look(page)}`)
     await context.close()
     expect(problems).toEqual([])
   })
   await page.goto(options.path ?? '/')
   return page
+}
+
+/** What a person saw when a test failed, which is often the reason. Dialogs and menus are at the end of a page. */
+async function look(page: Page): Promise<string> {
+  const seen = page.evaluate<string>('location.pathname + "\\n" + document.body.innerText.slice(-3000)')
+  return seen.catch(() => 'It could not be read.')
+}
+
+/** Holds back requests to these addresses, with `asked` for the first of them, until the test releases them. */
+export async function holdRequests(page: Page, url: RegExp): Promise<{ asked: Promise<void>; release(): void }> {
+  const asked = Promise.withResolvers<void>()
+  const released = Promise.withResolvers<void>()
+  await page.route(url, async (route) => {
+    asked.resolve()
+    await released.promise
+    await route.continue()
+  })
+  return { asked: asked.promise, release: released.resolve }
 }
 
 /** Console errors, uncaught errors, violations of the content security policy, and requests to other origins. */

@@ -12,7 +12,7 @@ export async function walkToReview(page: Page, answers: Answers): Promise<void> 
   for (let forms = 0; forms < maxForms; forms++) {
     const form = page.locator('form')
     await form.waitFor()
-    const step = new URL(page.url()).pathname.split('/').at(-1)
+    const step = (await page.evaluate<string>('location.pathname')).split('/').at(-1)
     if (step === 'review') return
     await expectAccessible(page)
     await openOptional(form)

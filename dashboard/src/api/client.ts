@@ -9,4 +9,7 @@ const transport: Transport = async (request) => {
   return response
 }
 
-export const api = createApi({ url: location.origin, credential: null, platform: { transport } })
+/** For one request. A person rather waits than wonders whether a large import was written or not. */
+const timeoutMs = 60_000
+
+export const api = createApi({ url: location.origin, credential: null, timeoutMs, platform: { transport } })

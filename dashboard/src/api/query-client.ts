@@ -1,5 +1,5 @@
 /** Server state. Never holds a secret value: pages read values by a direct call and drop them when they are hidden. */
-import { QueryClient } from '@tanstack/react-query'
+import { notifyManager, QueryClient } from '@tanstack/react-query'
 
 export const queryClient = new QueryClient({
   defaultOptions: {
@@ -8,3 +8,6 @@ export const queryClient = new QueryClient({
     mutations: { retry: false, networkMode: 'always' },
   },
 })
+
+// Pages show new data before code that has waited for it goes on: a dialog that waits closes on top of the new state.
+notifyManager.setScheduler(queueMicrotask)

@@ -6,3 +6,6 @@ export const setLetterKeys = (isOn: boolean) => localStorage.setItem(storageKey,
 
 export const isTyping = (target: EventTarget | null) =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+
+/** An open dialog or menu gets the focus one frame after it is shown: until then, too, keys are not for the page behind. */
+export const isCovered = () => document.querySelector('[role="dialog"], [role="menu"]') !== null

@@ -18,7 +18,9 @@ function change(next: readonly Toast[]): void {
 /** `what` is a sentence or an error. Never pass a secret value. */
 export function say(what: unknown, tone: Toast['tone'] = 'plain'): void {
   const toast = { id: nextId++, text: typeof what === 'string' ? what : sentenceOf(what), tone }
-  change([...toasts.slice(-2), toast])
+  // The same sentence again is shown once, and announced again.
+  const others = toasts.filter(({ text }) => text !== toast.text)
+  change([...others.slice(-2), toast])
   setTimeout(() => change(toasts.filter(({ id }) => id !== toast.id)), shownMs)
 }
 

@@ -62,7 +62,7 @@ test('login opens the page with the code in it; signing in and approving there s
   await terminal.see(`A browser opens ${service.url}/device`)
   await terminal.see(/It must show this code: [A-Z]{4}-[A-Z]{4}/)
   const code = /this code: (\S+)/.exec(terminal.screen())?.[1] ?? ''
-  const opened = new URL(await until(() => findOpened(shell), 30_000, 'the browser is opened'))
+  const opened = new URL(await until(() => findOpened(shell), 120_000, 'the browser is opened'))
   expect(opened.href).toBe(`${service.url}/device#code=${code}`)
   const page = await openPage(service, { path: opened.pathname + opened.hash, expectedErrors: [/401/] })
   await page.getByLabel('Email').fill(email)

@@ -50,7 +50,7 @@ test('an invite for one environment is a link that works once, with exactly that
   expect(await page.getByRole('button', { name: 'Invite', exact: true }).isDisabled()).toBe(true)
   await page.getByRole('button', { name: 'Parts of shop' }).click()
   await page.getByLabel('staging environment').check()
-  expect(await page.getByText('Reaches 1 of 2 projects, 1 of 6 environments:').isVisible()).toBe(true)
+  await page.getByText('Reaches 1 of 2 projects, 1 of 6 environments:').waitFor()
   await expectAccessible(page)
   await page.getByRole('button', { name: 'Invite', exact: true }).click()
   const link = page.getByLabel('Invite link')

@@ -46,6 +46,7 @@ export function PromoteDialog({ place, sides: { from, to }, keys, onClose, onPro
         ...(message !== '' && { message }),
         ifDiff: plan.data.diff,
       })
+      await refreshProject(place.ws, place.prj)
       say(`Promoted ${plural(results.filter(isChange).length, 'key')} from ${from.name} to ${to.name}.`)
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 412)) throw error
@@ -53,7 +54,6 @@ export function PromoteDialog({ place, sides: { from, to }, keys, onClose, onPro
       await plan.refetch()
       return setHasChanged(true)
     }
-    void refreshProject(place.ws, place.prj)
     onPromoted()
     onClose()
   })

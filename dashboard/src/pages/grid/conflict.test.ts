@@ -1,7 +1,7 @@
 /** Two people, one key: nothing is overwritten unseen, and edits survive until they are saved or given up. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { expectAccessible } from '../../../../test/browser.ts'
-import { cellOf, focusCell, openGrid, saveAll, typeInto } from '../../../../test/grid-page.ts'
+import { expectAccessible, holdRequests } from '../../../../test/browser.ts'
+import { cellOf, focusCell, focusOf, openGrid, saveAll, typeInto } from '../../../../test/grid-page.ts'
 import { registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
 import { createSecretProject } from '../../../../test/secret-project.ts'
 
@@ -47,19 +47,63 @@ test('a review stays open until the service has answered, so that no edit is los
   await project.set('development', { ONE: 'a' })
   const page = await openGrid(service, project, { session: owner.session })
   await typeInto(page, 'ONE', 0, 'new a')
-  let answer = () => {}
-  const held = new Promise<void>((resolve) => (answer = resolve))
-  await page.route('**/secret/batch', async (route) => {
-    await held
-    await route.continue()
-  })
+  const { asked, release } = await holdRequests(page, /\/secret\/batch$/)
   await saveAll(page)
+  await asked
   await page.keyboard.press('Escape')
   const dialog = page.getByRole('dialog')
   expect(await dialog.getByRole('button', { name: 'Back' }).isDisabled()).toBe(true)
-  answer()
+  release()
   await page.getByText('Saved 1 change in development.').waitFor()
   await dialog.waitFor({ state: 'detached' })
+})
+
+test('a review stays open until the grid shows what was saved, so that the next key meets no older state', async () => {
+  const project = await createSecretProject(service, owner.session)
+  await project.allowPersonal('development')
+  await project.set('development', { KEY: 'shared' })
+  const page = await openGrid(service, project, { session: owner.session })
+  await focusCell(page, 'KEY', 0)
+  await page.keyboard.press('e')
+  const drawer = page.getByRole('dialog', { name: 'KEY in development' })
+  await drawer.getByLabel('Just for me').check()
+  await drawer.getByLabel('Your own value').fill('mine')
+  await drawer.getByRole('button', { name: 'Keep change' }).click()
+  await drawer.waitFor({ state: 'detached' })
+  const { asked, release } = await holdRequests(page, /\/secret\?.*view=cells/)
+  await saveAll(page)
+  await asked
+  const review = page.getByRole('dialog', { name: 'Review changes' })
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('e')
+  expect(await review.getByRole('button', { name: 'Back' }).isDisabled()).toBe(true)
+  expect(await review.getByRole('listitem').count()).toBe(1)
+  expect(await drawer.count()).toBe(0)
+  release()
+  await review.waitFor({ state: 'detached' })
+  await expect.poll(() => focusOf(page)).toBe('KEY 2')
+  await page.keyboard.press('e')
+  await drawer.getByRole('button', { name: 'Remove my value' }).waitFor()
+  expect(await drawer.getByLabel('Your own value').inputValue()).toBe('mine')
+})
+
+test('a new secret keeps the focus when it is saved, so that keys go on from there', async () => {
+  const project = await createSecretProject(service, owner.session)
+  await project.set('development', { ONE: 'a', TWO: 'b' })
+  const page = await openGrid(service, project, { session: owner.session })
+  await page.keyboard.press('n')
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Name', { exact: true }).fill('THREE')
+  await dialog.getByLabel('Value in development').fill('c')
+  await dialog.getByRole('button', { name: 'Add' }).click()
+  await expect.poll(() => focusOf(page)).toBe('THREE 1')
+  await page.keyboard.press('ArrowRight')
+  await expect.poll(() => focusOf(page)).toBe('THREE 2')
+  await saveAll(page)
+  await page.getByText('Saved 1 change in development.').waitFor()
+  await expect.poll(() => focusOf(page)).toBe('THREE 2')
+  await page.keyboard.press('ArrowUp')
+  await expect.poll(() => focusOf(page)).toBe('ONE 2')
 })
 
 test('undo takes edits back one by one, and brings back what was discarded', async () => {

@@ -70,7 +70,8 @@ test('a file is read with its format, and forgotten when the dialog closes', asy
   expect(await page.getByRole('alert').textContent()).toBe('picture.env is not text in UTF-8.')
   await choose('values.yaml', 'A: "canary"\n')
   await page.getByRole('alert').waitFor({ state: 'detached' })
-  expect(await source(page).inputValue()).toBe('A: "canary"\n')
+  // The file is read after the note about the other one is gone.
+  await expect.poll(() => source(page).inputValue()).toBe('A: "canary"\n')
   expect(await page.getByLabel('Format').inputValue()).toBe('yaml')
 
   await page.getByRole('button', { name: 'Cancel' }).click()

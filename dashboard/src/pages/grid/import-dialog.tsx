@@ -95,7 +95,7 @@ function OpenImport({ ws, prj, onClose, initialText = '', onImported, environmen
       }
     } finally {
       if (current.some(({ isDone }) => isDone)) {
-        void refreshProject(ws, prj)
+        await refreshProject(ws, prj)
         onImported?.()
       }
     }

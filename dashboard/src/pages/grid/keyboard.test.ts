@@ -1,6 +1,6 @@
 /** The grid by keyboard alone. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { expectAccessible } from '../../../../test/browser.ts'
+import { expectAccessible, holdRequests } from '../../../../test/browser.ts'
 import { cellOf, clipboardOf, focusCell, focusOf, openGrid } from '../../../../test/grid-page.ts'
 import { registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
 import { createSecretProject } from '../../../../test/secret-project.ts'
@@ -35,14 +35,16 @@ test('one tab stop leads into the grid; keys move, edit, rename, reveal, copy, u
   await focus('Name 4')
   await press('ArrowLeft', 'ArrowLeft')
   await focus('Name 2')
-  await press('Enter', 'ArrowDown', 'Escape')
+  await press('Enter')
+  await page.getByRole('menu').and(page.locator(':focus-within')).waitFor()
+  await press('ArrowDown', 'Escape')
   await focus('Name 2')
   await press('Control+End')
   await focus('KEY_69 4')
   await press('Control+Home')
   await focus('KEY_10 1')
   await press('PageDown')
-  expect(await focusOf(page)).toMatch(/^KEY_[234]\d 1$/)
+  await expect.poll(() => focusOf(page)).toMatch(/^KEY_[234]\d 1$/)
   await press('Control+Home', 'ArrowRight')
 
   await press('F2')
@@ -72,7 +74,7 @@ test('one tab stop leads into the grid; keys move, edit, rename, reveal, copy, u
   await press('Enter')
   await focus('RENAMED 1')
   await press('Control+s')
-  await page.getByLabel('Message').waitFor()
+  await page.getByLabel('Message').and(page.locator(':focus')).waitFor()
   await page.keyboard.type('by keyboard')
   await press('Tab', 'Tab', 'Enter')
   await page.getByText('Saved 2 changes in development.').waitFor()
@@ -126,20 +128,12 @@ test('Escape takes back an edit whose value is still being read', async () => {
   const project = await createSecretProject(service, owner.session)
   await project.set('development', { KEY: 'x' })
   const page = await openGrid(service, project, { session: owner.session })
-  let answer: () => void = () => undefined
-  const isAnswered = new Promise<void>((resolve) => {
-    answer = resolve
-  })
-  await page.route(/\/secret\/[^?]*\?/, async (route) => {
-    await isAnswered
-    await route.continue()
-  })
+  const { asked, release } = await holdRequests(page, /\/secret\/[^?]*\?/)
   await focusCell(page, 'KEY', 0)
-  const read = page.waitForRequest(/\/secret\/[^?]*\?/)
   await page.keyboard.press('Enter')
-  await read
+  await asked
   await page.keyboard.press('Escape')
-  answer()
+  release()
   await cellOf(page, 'KEY', 0).and(page.locator(':not([aria-busy])')).waitFor()
   expect(await page.getByRole('textbox', { name: /^Value of/ }).count()).toBe(0)
   await page.keyboard.press('Enter')

@@ -30,7 +30,7 @@ test('a member reads, and is offered nothing else; where it is allowed, they set
     expect(await page.getByRole('button', { name }).count()).toBe(0)
   const cell = cellOf(page, 'ONE', 0)
   await cell.hover()
-  expect(await cell.getByRole('button').allTextContents()).toEqual(['Reveal', 'Copy', ''])
+  await expect.poll(() => cell.getByRole('button').allTextContents()).toEqual(['Reveal', 'Copy', ''])
   await cell.dblclick({ position: { x: 20, y: 18 } })
   await page.keyboard.press('F2')
   await page.keyboard.press('Delete')
@@ -67,7 +67,7 @@ test('a developer of one environment sees only that one, and renames nothing', a
   await page.getByRole('rowheader').dblclick()
   expect(await page.getByRole('textbox').count()).toBe(0)
   await page.getByRole('button', { name: 'Actions for ONE' }).click()
-  expect(await page.getByRole('menuitem').allTextContents()).toEqual(['Copy name', 'History'])
+  await expect.poll(() => page.getByRole('menuitem').allTextContents()).toEqual(['Copy name', 'History'])
 })
 
 test('somebody who has lost the right to write is told so at saving, and is offered no more of it', async () => {

@@ -5,7 +5,7 @@ import { readCell, readColumn } from '../../api/secret.ts'
 import { say } from '../../parts/toast.tsx'
 import { effective, type GridEnvironment, type GridRow } from './cells.ts'
 import { findConflicts } from './edit/batch.ts'
-import { type FreshSecret, noEdits, reduceEdits, slotKey, type ValueEdit, withEdits } from './edit/edits.ts'
+import { type Edits, type FreshSecret, noEdits, reduceEdits, slotKey, type ValueEdit, withEdits } from './edit/edits.ts'
 import { canEdit, type Editing, type GridActions, type GridView, type Overlay, type Place } from './grid-state.ts'
 import { cellKey, type Reveals, useReveals } from './reveal.ts'
 
@@ -106,21 +106,37 @@ export function useGrid(options: GridOptions) {
       if (value !== null) reveals.show(new Map([[key, latest.current.reveals.shown.get(key) ?? {}]]))
     }
 
-    /** The text to start an edit with. Reads the value if it is not on the screen, which is recorded. */
-    async function draft(row: GridRow, environmentId: string, isPersonal: boolean): Promise<Editing | undefined> {
-      const slot = { secretId: row.id, environmentId, isPersonal }
+    function draftFrom(
+      row: GridRow,
+      environmentId: string,
+      isPersonal: boolean,
+      values: CellValues | undefined,
+    ): Editing {
       const kind = isPersonal ? 'personal' : 'shared'
       const edit = editOf(row, environmentId, isPersonal)
-      const cell = row.cells.get(environmentId)
-      const shown = latest.current.view.shown.get(cellKey(row.id, environmentId))
-      const needsValue = effective(cell) !== undefined && edit === undefined && shown?.[kind] === undefined
-      const values = needsValue ? await load(row, environmentId) : shown
-      if (needsValue && !values) return undefined
       const original = values?.[kind]?.text
       // A first value of one's own starts from the one that it replaces.
       const text = edit ? (edit.value ?? '') : (original ?? values?.shared?.text ?? '')
-      const baseVersion = values?.[kind]?.version ?? cell?.[kind]?.version ?? 0
-      return { ...slot, text, original, baseVersion }
+      const baseVersion = values?.[kind]?.version ?? row.cells.get(environmentId)?.[kind]?.version ?? 0
+      return { secretId: row.id, environmentId, isPersonal, text, original, baseVersion }
+    }
+
+    /** The text to start an edit with, unless the value must be read first. */
+    function knownDraft(row: GridRow, environmentId: string, isPersonal: boolean): Editing | undefined {
+      const shown = latest.current.view.shown.get(cellKey(row.id, environmentId))
+      const isKnown =
+        effective(row.cells.get(environmentId)) === undefined ||
+        editOf(row, environmentId, isPersonal) !== undefined ||
+        shown?.[isPersonal ? 'personal' : 'shared'] !== undefined
+      return isKnown ? draftFrom(row, environmentId, isPersonal, shown) : undefined
+    }
+
+    /** Reads the value if it is not on the screen, which is recorded. */
+    async function draft(row: GridRow, environmentId: string, isPersonal: boolean): Promise<Editing | undefined> {
+      const known = knownDraft(row, environmentId, isPersonal)
+      if (known) return known
+      const values = await load(row, environmentId)
+      return values && draftFrom(row, environmentId, isPersonal, values)
     }
 
     async function startEdit(row: GridRow, environmentId: string, isAside: boolean): Promise<void> {
@@ -128,7 +144,9 @@ export function useGrid(options: GridOptions) {
       const environment = options.environments.find(({ id }) => id === environmentId)
       if (!environment || !canEdit(view, environment)) return
       const turn = ++editTurn.current
-      const next = await draft(row, environmentId, isPersonalAt(row, environmentId))
+      const isPersonal = isPersonalAt(row, environmentId)
+      // What is known opens at once: the next key is for the text.
+      const next = knownDraft(row, environmentId, isPersonal) ?? (await draft(row, environmentId, isPersonal))
       if (!next || turn !== editTurn.current) return
       actions.activate({ rowId: row.id, environmentId })
       if (isAside || /[\r\n]/.test(next.text)) setOverlay({ kind: 'value', editing: next })
@@ -139,6 +157,14 @@ export function useGrid(options: GridOptions) {
       dispatch({ type: 'add', secret, values })
       reveals.show(new Map(values.map(({ environmentId }) => [cellKey(secret.id, environmentId), {}])))
       focus({ rowId: secret.id })
+    }
+
+    /** A new secret that had the focus is another row once it is saved: the one with the id of the service. */
+    function followSaved({ fresh }: Edits): void {
+      const { active, options } = latest.current
+      const name = fresh.get(active.rowId)?.name
+      const row = options.rows.find((one) => one.name === name)
+      if (row) focus({ ...active, rowId: row.id })
     }
 
     const actions: GridActions = {
@@ -210,7 +236,7 @@ export function useGrid(options: GridOptions) {
       },
       open: setOverlay,
     }
-    return { actions, focus, keep, draft, addSecret }
+    return { actions, focus, keep, draft, addSecret, followSaved }
   }, [ws, prj, reveals.show])
 
   useEffect(() => dropStale(reveals, storedById), [reveals, storedById])

@@ -1,5 +1,5 @@
-import { type KeyboardEvent, useEffect, useRef } from 'react'
-import { hasLetterKeys, isTyping } from '../../parts/letter-keys.ts'
+import { type KeyboardEvent, useLayoutEffect, useRef } from 'react'
+import { hasLetterKeys, isCovered, isTyping } from '../../parts/letter-keys.ts'
 import type { GridEnvironment, GridRow } from './cells.ts'
 import { headRow, type Place } from './grid-state.ts'
 import type { Grid } from './use-grid.ts'
@@ -17,9 +17,10 @@ type KeyOptions = {
 /** Keys that work anywhere on the page, unless a dialog is open. */
 export function usePageKeys({ grid, focusFilter, createSecret, review, showKeys }: KeyOptions): void {
   const latest = useRef<(event: globalThis.KeyboardEvent) => void>(undefined)
-  useEffect(() => {
+  // With the render that shows the grid, so that no key is lost after it.
+  useLayoutEffect(() => {
     latest.current = (event) => {
-      if (event.defaultPrevented || document.querySelector('[role="dialog"], [role="menu"]')) return
+      if (event.defaultPrevented || isCovered()) return
       const isCommand = event.ctrlKey || event.metaKey
       if (isCommand && !event.altKey && event.key.toLowerCase() === 's') {
         event.preventDefault()
@@ -39,7 +40,7 @@ export function usePageKeys({ grid, focusFilter, createSecret, review, showKeys 
       event.preventDefault()
     }
   })
-  useEffect(() => {
+  useLayoutEffect(() => {
     const press = (event: globalThis.KeyboardEvent) => latest.current?.(event)
     document.addEventListener('keydown', press)
     return () => document.removeEventListener('keydown', press)
@@ -52,7 +53,7 @@ export function pressInGrid(
   pageRows: number,
   { grid, rows, columns }: Pick<KeyOptions, 'grid' | 'rows' | 'columns'>,
 ): void {
-  if (event.defaultPrevented || isTyping(event.target)) return
+  if (event.defaultPrevented || isCovered() || isTyping(event.target)) return
   const next = moveTo(event, pageRows, grid.active, rows, columns)
   if (next) {
     event.preventDefault()

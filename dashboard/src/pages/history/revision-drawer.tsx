@@ -29,12 +29,14 @@ type RevisionDrawerProps = {
 /** Shows the changes of one revision and, to people who may write, the plan of its restore. */
 export function RevisionDrawer({ place, environment, revision, isNewest, onClose }: RevisionDrawerProps) {
   const canWrite = useProjectRights().canWriteIn(environment.id)
+  const [isRestoring, setRestoring] = useState(false)
   const { createdAt, createdBy, message, changes } = revision
   return (
     <Dialog
       title={`Revision ${revision.revision} of ${environment.name}`}
       kind="drawer"
       isOpen
+      isBusy={isRestoring}
       onClose={onClose}
       description={`${createdBy}, ${absoluteTime(createdAt)}`}
     >
@@ -61,7 +63,13 @@ export function RevisionDrawer({ place, environment, revision, isNewest, onClose
       </section>
       {isNewest && <p className="text-soft">{`This is how ${environment.name} stands now.`}</p>}
       {canWrite && !isNewest && (
-        <Restore place={place} environment={environment} revision={revision.revision} onClose={onClose} />
+        <Restore
+          place={place}
+          environment={environment}
+          revision={revision.revision}
+          onBusy={setRestoring}
+          onClose={onClose}
+        />
       )}
     </Dialog>
   )
@@ -73,22 +81,30 @@ type RestoreProps = {
   readonly place: ProjectPlace
   readonly environment: { readonly id: string; readonly name: string }
   readonly revision: number
+  readonly onBusy: (isBusy: boolean) => void
   readonly onClose: () => void
 }
 
-function Restore({ place, environment, revision, onClose }: RestoreProps) {
+function Restore({ place, environment, revision, onBusy, onClose }: RestoreProps) {
   const plan = useQuery(restorePlanQuery(place, environment.id, revision))
   const [message, setMessage] = useState('')
   const [typedText, setTypedText] = useState('')
   const typed = nameToType([environment])
   const run = useAction(async () => {
     const { results } = await restoreRevision(place, environment.id, revision, message)
+    await refreshProject(place.ws, place.prj)
     const changed = plural(results.filter(isChange).length, 'key')
     say(`${environment.name} is as it was after revision ${revision}: ${changed} changed.`)
-    void refreshProject(place.ws, place.prj)
     onClose()
   })
   const changes = plan.data?.results.filter(isChange) ?? []
+
+  async function restore(): Promise<void> {
+    onBusy(true)
+    await run.run()
+    onBusy(false)
+  }
+
   return (
     <section className="flex flex-col gap-3 border-t border-line pt-3" aria-label="Restore">
       <h3 className="font-semibold">{`Bring ${environment.name} back to this revision`}</h3>
@@ -119,7 +135,7 @@ function Restore({ place, environment, revision, onClose }: RestoreProps) {
               kind="primary"
               isBusy={run.isBusy}
               disabled={typed !== undefined && typedText !== typed}
-              onClick={() => void run.run()}
+              onClick={() => void restore()}
             >
               {`Restore revision ${revision}`}
             </Button>

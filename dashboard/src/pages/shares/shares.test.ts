@@ -50,6 +50,7 @@ test('a secret is sealed in the browser, and only its link opens it', async () =
   expect(content).toEqual({ t: 'kv', items: [{ name: 'DATABASE_URL', value: canary }] })
 
   await dialog.getByRole('button', { name: 'Done' }).click()
+  await dialog.waitFor({ state: 'detached' })
   expect(await page.content()).not.toContain(hash.slice(1))
   await page.reload()
   await page.getByText('used up').waitFor()

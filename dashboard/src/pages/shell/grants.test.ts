@@ -47,7 +47,8 @@ test('the grid edits where they write, and only reads elsewhere', async () => {
   const locked = ', you can read, not write'
   expect(heads).toEqual(['Name', `development${locked}`, 'staging', `production${locked}`])
   await cellOf(page, 'ONE', 2).hover()
-  expect(await cellOf(page, 'ONE', 2).getByRole('button').allTextContents()).toEqual(['Reveal', 'Copy', ''])
+  const buttons = cellOf(page, 'ONE', 2).getByRole('button')
+  await expect.poll(() => buttons.allTextContents()).toEqual(['Reveal', 'Copy', ''])
   expect(await cellOf(page, 'ONE', 2).getAttribute('aria-readonly')).toBe('true')
   await cellOf(page, 'ONE', 2).dblclick({ position: { x: 20, y: 18 } })
   for (const key of ['F2', 'Delete', 'e']) await page.keyboard.press(key)

@@ -1,4 +1,5 @@
 /** The palette and the keys that work on every page. */
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { expectAccessible, openPage } from '../../../../test/browser.ts'
 import { addUser, createProject, registerOwner, startService, type TestService } from '../../../../test/harness.ts'
@@ -19,6 +20,9 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
+/** The entry that Enter opens. */
+const chosen = (page: Page, name: RegExp) => page.getByRole('option', { name }).and(page.locator('[data-highlighted]'))
+
 test('Ctrl+K finds a secret of any project by its name and goes to its row', async () => {
   const page = await openPage(service, { session, path: '/main/shop' })
   await page.getByRole('heading', { name: 'shop' }).waitFor()
@@ -27,7 +31,7 @@ test('Ctrl+K finds a secret of any project by its name and goes to its row', asy
   await input.waitFor()
   await expectAccessible(page)
   await input.fill('stripe')
-  await page.getByRole('option', { name: /STRIPE_SECRET_KEY/ }).waitFor()
+  await chosen(page, /STRIPE_SECRET_KEY/).waitFor()
   await page.keyboard.press('Enter')
   await input.waitFor({ state: 'detached' })
   await page.waitForURL(/\/main\/billing/)
@@ -51,6 +55,7 @@ test('letters go to pages, unless a field has the focus or they are switched off
   await page.keyboard.press('p')
   await page.keyboard.press('Control+k')
   await page.getByRole('combobox').fill('all projects')
+  await chosen(page, /all projects/i).waitFor()
   expect(new URL(page.url()).pathname).toBe('/main/-/settings')
   await page.keyboard.press('Enter')
   await page.waitForURL('/main')

@@ -5,7 +5,7 @@ import { useNavigate, useParams } from '@tanstack/react-router'
 import { createContext, lazy, type ReactNode, Suspense, useContext, useEffect, useRef, useState } from 'react'
 import { findWorkspace, rightsIn } from '../../api/right.ts'
 import { workspacesQuery } from '../../api/workspace.ts'
-import { hasLetterKeys, isTyping } from '../../parts/letter-keys.ts'
+import { hasLetterKeys, isCovered, isTyping } from '../../parts/letter-keys.ts'
 
 const Palette = lazy(async () => ({ default: (await import('./palette.tsx')).Palette }))
 
@@ -49,7 +49,7 @@ export function Shortcuts({ children }: { readonly children: ReactNode }) {
 function isLetterKey(event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false
   if (isTyping(event.target) || !hasLetterKeys()) return false
-  return document.querySelector('[role="dialog"], [role="menu"]') === null
+  return !isCovered()
 }
 
 /** Goes to the page of a letter, if there is one that this person may see. */

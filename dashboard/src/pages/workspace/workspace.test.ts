@@ -73,7 +73,7 @@ test('a search over all projects leads to the row of a secret, and never reads i
   await found.waitFor()
   expect(answers.join()).toContain('STRIPE_KEY')
   expect(answers.join()).not.toContain('planted-value')
-  expect(new URL(page.url()).search).toBe('?q=stripe')
+  await page.waitForURL('/finds?q=stripe')
   await expectAccessible(page)
   await page.getByRole('searchbox').fill('nowhere')
   await page.getByText('No secret that you can see has “nowhere” in its name.').waitFor()

@@ -1,4 +1,4 @@
-import { type ClipboardEvent, type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react'
+import { type ClipboardEvent, type KeyboardEvent, type ReactNode, useLayoutEffect, useRef, useState } from 'react'
 import { createPortal } from 'react-dom'
 import type { Editing, GridActions } from '../grid-state.ts'
 import { useOpenText } from './open-text.ts'
@@ -27,7 +27,8 @@ export function InlineEditor({ editing, label, names, actions }: InlineProps) {
     },
   )
   const isOver = useRef(false)
-  useEffect(() => input.current?.focus(), [])
+  // With the render that shows it: a key in between would be a command of the cell.
+  useLayoutEffect(() => input.current?.focus(), [])
 
   function end(text?: string, move?: -1 | 0 | 1): void {
     if (isOver.current) return

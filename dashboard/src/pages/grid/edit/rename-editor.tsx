@@ -1,4 +1,4 @@
-import { type KeyboardEvent, useEffect, useRef, useState } from 'react'
+import { type KeyboardEvent, useLayoutEffect, useRef, useState } from 'react'
 import type { GridRow } from '../cells.ts'
 import type { GridActions, GridView } from '../grid-state.ts'
 import { checkName } from './name-rule.ts'
@@ -15,7 +15,7 @@ export function RenameEditor({ row, name, view, actions }: RenameProps) {
   const input = useRef<HTMLInputElement>(null)
   const isOver = useRef(false)
   const [text, setText] = useState(name)
-  useEffect(() => input.current?.select(), [])
+  useLayoutEffect(() => input.current?.select(), [])
   const isBack = text === row.name && !isTaken(text, row, view)
   const problem = isBack ? undefined : checkName(text, (other) => isTaken(other, row, view))
 

@@ -30,9 +30,12 @@ export function ReviewDialog({ ws, prj, environments, grid, onClose }: ReviewPro
   const { edits, storedById, conflicts, dispatch } = grid
   const [message, setMessage] = useState('')
   const [typed, setTyped] = useState<Readonly<Record<string, string>>>({})
-  const [isBusy, setBusy] = useState(false)
+  /** The summary of what is being saved, from the click until the grid shows it. */
+  const [saving, setSaving] = useState<ReturnType<typeof summarise>>()
   const [error, setError] = useState<unknown>()
-  const { count, renames, touched } = summarise(edits.now, storedById, environments)
+  const isBusy = saving !== undefined
+  const summary = saving ?? summarise(edits.now, storedById, environments)
+  const { count, renames, touched } = summary
   // A personal value changes nothing for anybody else.
   const guarded = touched.filter(
     ({ environment, lines }) => isProduction(environment.name) && lines.some(({ isPersonal }) => !isPersonal),
@@ -42,15 +45,17 @@ export function ReviewDialog({ ws, prj, environments, grid, onClose }: ReviewPro
 
   async function save(): Promise<void> {
     if (!first) return
-    setBusy(true)
+    setSaving(summary)
     setError(undefined)
     try {
       await writeBatch(ws, prj, toBatch(edits.now, storedById, first.id, message.trim()))
+      // Before the refresh: next to the new versions, the edits would look like conflicts.
+      dispatch({ type: 'saved' })
+      await refreshProject(ws, prj)
       const names = touched.map(({ environment }) => environment.name)
       say(`Saved ${plural(count, 'change')}${names.length > 0 ? ` in ${listNames(names)}` : ''}.`)
-      dispatch({ type: 'saved' })
+      grid.followSaved(edits.now)
       onClose()
-      await refreshProject(ws, prj)
     } catch (cause) {
       setError(cause)
       // The new versions show which changes somebody else has overtaken.
@@ -58,7 +63,7 @@ export function ReviewDialog({ ws, prj, environments, grid, onClose }: ReviewPro
         await Promise.all([refreshProject(ws, prj), cause.status === 403 && refreshRights()])
       }
     } finally {
-      setBusy(false)
+      setSaving(undefined)
     }
   }
 

@@ -8,7 +8,7 @@ import {
   memo,
   type RefObject,
   useCallback,
-  useEffect,
+  useLayoutEffect,
   useRef,
   useState,
 } from 'react'
@@ -61,13 +61,16 @@ export function GridTable({ label, rows, columns, active, wantsFocus, view, acti
     rangeExtractor,
   })
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!wantsFocus.current) return
     const cell = document.getElementById(placeId(active))
     if (!cell) return
     wantsFocus.current = false
-    cell.focus({ preventScroll: true })
-    cell.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+    // Before the next key, but after a dialog that closes with this render: it gives the focus back in a microtask.
+    queueMicrotask(() => {
+      cell.focus({ preventScroll: true })
+      cell.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+    })
   })
 
   const hasActive = activeIndex >= 0 || active.rowId === headRow

@@ -57,9 +57,9 @@ export function VersionList({ place, secretKey, environment, canWrite, onRestore
   async function restore(): Promise<void> {
     if (restored === undefined) return
     await restoreVersion(place, secretKey, restored, environment.id)
-    say(`${secretKey} in ${environment.name} has the value of version ${restored} again.`)
     setShown(undefined)
-    void refreshProject(place.ws, place.prj)
+    await refreshProject(place.ws, place.prj)
+    say(`${secretKey} in ${environment.name} has the value of version ${restored} again.`)
     onRestored?.()
   }
 
