@@ -3,11 +3,12 @@ import { spawn } from 'node:child_process'
 import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { startArguments, startEnvironment } from '../test/start-command.ts'
 import { startService } from './process.ts'
 import { makeFolder } from './scratch.ts'
 import { grow, seed } from './seed.ts'
 
-const main = join(import.meta.dirname, '../server/src/main.ts')
+const root = join(import.meta.dirname, '..')
 const sampleMs = 50
 
 type Spent = { readonly seconds: number; readonly peakMb: number }
@@ -15,8 +16,13 @@ type Spent = { readonly seconds: number; readonly peakMb: number }
 /** Runs an operator's command, and samples the peak of its memory. */
 function run(dataDir: string, ...args: string[]): Promise<Spent> {
   const startedAt = performance.now()
-  const env = { PATH: process.env.PATH, COFFER_DATA_DIR: dataDir }
-  const child = spawn(process.execPath, [main, ...args], { env, stdio: ['ignore', 'ignore', 'inherit'] })
+  const env = { PATH: process.env.PATH, COFFER_DATA_DIR: dataDir, ...startEnvironment }
+  // As `npm run coffer-server` runs it.
+  const child = spawn(process.execPath, [...startArguments, ...args], {
+    cwd: root,
+    env,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
   let peakMb = 0
   const sample = setInterval(() => {
     try {

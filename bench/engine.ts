@@ -21,7 +21,6 @@ import { federate } from './federation.ts'
 import { goalOf } from './goal.ts'
 import { median } from './load.ts'
 import { type Bench, closeCase, measureCase } from './measure.ts'
-import { measureMemory } from './memory.ts'
 import { postgresCpuMs } from './postgres-time.ts'
 import { type Running, startService } from './process.ts'
 import { makeFolder, removeAtExit, removeFolder } from './scratch.ts'
@@ -143,9 +142,6 @@ export async function measureEngine(bench: Bench, engine: Engine, plans: readonl
       loadedMb: service.residentMb(),
       commitsPerSecond: await engine.commits(),
     })
-    if (bench.options.memory && engine === sqlite) {
-      bench.report.memory = await measureMemory(service, seeded, bench.generator, bench.progress)
-    }
   } finally {
     await endService(service, dataDir)
   }

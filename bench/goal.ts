@@ -10,6 +10,9 @@ const ratios: Readonly<Record<string, number>> = {
 
 export const goalOf = (name: string): number | undefined => ratios[name]
 
+/** Megabytes of the service on SQLite at most: at the end of any load, and a minute after it. */
+export const memoryGoals = { loadedMb: 200, restedMb: 130 } as const
+
 /** Rows with a goal or a high variance get more rounds, so that one slow moment does not decide. */
 export const manyRounds = (rounds: number): number => (rounds > 1 ? rounds + 2 : rounds)
 

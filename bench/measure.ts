@@ -3,7 +3,7 @@ import type { Case } from './case.ts'
 import { manyRounds } from './goal.ts'
 import { type Generator, median, type Result } from './load.ts'
 import type { Options } from './options.ts'
-import type { CommandRow, Report, Row, Section } from './report.ts'
+import type { CommandRow, Memory, Report, Row, Section } from './report.ts'
 
 export type Bench = {
   readonly options: Options
@@ -16,6 +16,7 @@ export type Bench = {
   openSection(title: string, reference: string): Section
   addRow(section: Section, row: Row): void
   addCommand(row: CommandRow): void
+  addMemory(memory: Memory): void
   skip(line: string): void
   elapsedMs(): number
 }

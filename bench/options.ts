@@ -8,11 +8,11 @@ ten minutes and needs only Node and npm.
 
   --quick         one round of one second, at most 10,000 secrets: shows that it works, not how fast it is
   --only NAME     only rows whose section or name contains NAME, such as "sqlite", "postgresql", "two processes",
-                  "growth", "sdk", "command line" or "read one"; repeatable
+                  "growth", "sdk", "command line", "memory" or "read one"; repeatable
   --seconds N     length of each measurement (1)
   --rounds N      number of rounds; the median counts (3, plus two for rows with a goal)
   --secrets N     final size of the store in the growth section (1000000, if it fits into ten minutes; 0 skips it)
-  --memory        also measure memory over a million reads in a thousand environments
+  --memory        also measure memory under the load of all rows and a million reads, and a minute later
   --markdown      print the tables as Markdown at the end
   --json FILE     write the figures
   --chart FILE    draw the ratios as SVG
@@ -63,13 +63,14 @@ export function readOptions(args: readonly string[]): Options {
     },
   })
   const { quick, secrets, memory, markdown, json, chart } = values
+  const only = values.only.map((name) => name.toLowerCase())
   return {
     seconds: readNumber('--seconds', values.seconds ?? '1', 1),
     rounds: readNumber('--rounds', values.rounds ?? (quick ? '1' : '3'), 1),
     secrets: readNumber('--secrets', secrets ?? (quick ? '10000' : '1000000'), 0),
     isUnbounded: secrets !== undefined,
-    only: values.only.map((name) => name.toLowerCase()),
-    memory,
+    only,
+    memory: memory || only.includes('memory'),
     markdown,
     json,
     chart,

@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { startArguments, startEnvironment } from '../test/start-command.ts'
 import { makeFolder } from './scratch.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -69,11 +70,9 @@ function portOf(child: ChildProcess): Promise<number> {
 }
 
 /** The same command as `npm start`, after the build. */
-const { scripts }: { scripts: { start: string } } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-const serviceArgs = scripts.start.replace(/^.*exec node /, '').split(' ')
-
 export const startService = (dataDir: string, settings: Record<string, string> = {}): Promise<Running> =>
-  start(serviceArgs, {
+  start(startArguments, {
+    ...startEnvironment,
     COFFER_DATA_DIR: dataDir,
     COFFER_PORT: '0',
     COFFER_PUBLIC_URL: 'http://localhost:8080',

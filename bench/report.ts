@@ -1,6 +1,5 @@
 /** The figures of one run, as text for a terminal and as Markdown. */
-import { manyRounds } from './goal.ts'
-import type { Memory } from './memory.ts'
+import { manyRounds, memoryGoals } from './goal.ts'
 
 export type Row = {
   readonly name: string
@@ -41,6 +40,13 @@ export type CommandRow = {
   readonly ratio: number
   /** Largest ratio. */
   readonly goal?: number
+}
+export type Memory = {
+  readonly startMb: number
+  /** The largest figure at the end of a row, or of a round of the million reads. */
+  readonly loadedMb: number
+  /** After a minute without a request. */
+  readonly restedMb: number
 }
 export type Report = {
   readonly at: string
@@ -83,6 +89,14 @@ const startColumns: [name: string, width: number][] = [
   ['raw commits/s', 15],
 ]
 
+const memoryColumns: [name: string, width: number][] = [
+  ['at the start', 14],
+  ['under load', 12],
+  ['goal', 8],
+  ['a minute later', 16],
+  ['goal', 8],
+]
+
 const commandColumns: [name: string, width: number][] = [
   ['time', 11],
   ['ms', 9],
@@ -117,6 +131,14 @@ const commandCells = ({ kind, ms: time, referenceMs, ratio, goal }: CommandRow) 
   goal === undefined ? '' : `≤ ${goal}`,
 ]
 
+const memoryCells = ({ startMb, loadedMb, restedMb }: Memory) => [
+  count(startMb),
+  count(loadedMb),
+  `≤ ${memoryGoals.loadedMb}`,
+  count(restedMb),
+  `≤ ${memoryGoals.restedMb}`,
+]
+
 function line(name: string, columns: readonly [string, number][], cells: readonly string[]): string {
   return name.padEnd(37) + columns.map(([, width], index) => (cells[index] ?? '').padStart(width)).join('')
 }
@@ -139,8 +161,12 @@ export const commandLine = (row: CommandRow) => line(row.name, commandColumns, c
 export const conditionsOf = ({ at, node, processor, cores, generator, seconds, rounds }: Report) =>
   `${at.slice(0, 10)}, Node ${node}, ${cores} × ${processor}, load by ${generator}, ${rounds === 1 ? 'one round' : `median of ${rounds} rounds (${manyRounds(rounds)} where there is a goal)`} of ${seconds} s.`
 
-export const memoryLine = ({ reads, beforeMb, residentMb }: Memory) =>
-  `${count(reads)} reads over a thousand environments: ${beforeMb} MB before, then every 5 s ${residentMb.join(', ')} MB.`
+const memoryTitle = 'Memory in MB'
+const memoryEngine = 'SQLite'
+export const memoryLines = (memory: Memory) => [
+  `\n${line(memoryTitle, memoryColumns, headings(memoryColumns))}`,
+  line(memoryEngine, memoryColumns, memoryCells(memory)),
+]
 
 export function toMarkdown(report: Report): string {
   const table = (first: string, names: readonly string[], lines: readonly (readonly string[])[]) => [
@@ -170,7 +196,9 @@ export function toMarkdown(report: Report): string {
           headings(commandColumns),
           report.commands.map((row) => [row.name, ...commandCells(row)]),
         )),
-    ...(report.memory ? ['', memoryLine(report.memory)] : []),
+    ...(report.memory
+      ? table(memoryTitle, headings(memoryColumns), [[memoryEngine, ...memoryCells(report.memory)]])
+      : []),
     ...report.skipped.flatMap((reason) => ['', reason]),
   ].join('\n')
 }

@@ -12,6 +12,7 @@ import { maxSpread } from './goal.ts'
 import { measureGrowth, wantsGrowth } from './growth.ts'
 import { findGenerator } from './load.ts'
 import type { Bench } from './measure.ts'
+import { measureMemory } from './memory.ts'
 import { measureNodes, wantsNodes } from './nodes.ts'
 import { help, type Options, readOptions, readOrEnd } from './options.ts'
 import {
@@ -19,7 +20,7 @@ import {
   commandLine,
   conditionsOf,
   headingLine,
-  memoryLine,
+  memoryLines,
   type Report,
   ratioText,
   rowLine,
@@ -34,6 +35,7 @@ const bench = openBench(options)
 const { report } = bench
 await measureCommandLine(bench)
 await measureEngine(bench, sqlite, sqlitePlans)
+await measureMemory(bench)
 await measureSdk(bench)
 const postgres = await findPostgres()
 try {
@@ -104,6 +106,10 @@ function openBench(options: Options): Bench {
       report.commands.push(row)
       printLine(commandLine(row))
     },
+    addMemory(memory) {
+      report.memory = memory
+      for (const line of memoryLines(memory)) printLine(line)
+    },
     skip(line) {
       report.skipped.push(line)
       printLine(line)
@@ -135,7 +141,6 @@ function finish(): void {
   report.tookSeconds = Math.round(bench.elapsedMs() / 1_000)
   const print = options.markdown ? console.error : console.log
   for (const line of startLines(report.starts)) print(line)
-  if (report.memory) print(memoryLine(report.memory))
   const rows = report.sections.flatMap(({ title, rows }) =>
     rows.map((row) => ({ ...row, full: `${title}: ${row.name}` })),
   )
@@ -159,7 +164,7 @@ function finish(): void {
   if (options.markdown) console.log(toMarkdown(report))
   if (options.json) writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`)
   if (options.chart) writeFileSync(options.chart, drawChart(report))
-  const isEmpty = rows.length + report.commands.length === 0
+  const isEmpty = rows.length + report.commands.length === 0 && !report.memory
   if (isEmpty) console.error('Nothing was measured: no row matches --only.')
   process.exit(failed.length > 0 || isEmpty ? 1 : 0)
 }

@@ -71,7 +71,7 @@ const workers: Plugin = {
   name: 'workers',
   transform(code, id) {
     if (!id.startsWith(join(root, 'server/src/'))) return undefined
-    return code.replace(/new URL\('(\.\/[\w-]+\.ts)', import\.meta\.url\)/g, (_, path: string) => {
+    return code.replace(/new URL\('(\.\/[\w-]+\.[jt]s)', import\.meta\.url\)/g, (_, path: string) => {
       const reference = this.emitFile({ type: 'chunk', id: join(dirname(id), path) })
       return `new URL(import.meta.ROLLUP_FILE_URL_${reference})`
     })

@@ -69,6 +69,7 @@ export const deepOnly: readonly string[] = [
   'server/src/operator/keys-move-kill.test.ts',
   'server/src/store/engine/lock-wait.test.ts',
   'server/src/jobs/backup-disk.test.ts',
+  'server/src/jobs/memory.test.ts',
   'server/src/operator/scheduled-backup.test.ts',
   'server/src/operator/sealed.test.ts',
   'server/src/store/engine/sqlite-file.test.ts',

@@ -15,6 +15,7 @@ import { caller } from '../../test/caller.ts'
 import { requirePrograms } from '../../test/debian-package.ts'
 import { createProject, createToken, registerOwner } from '../../test/harness.ts'
 import { type Listening, listening, type Settings, startCommand, startNode } from '../../test/program.ts'
+import { nodeOptions, startEnvironment } from '../../test/start-command.ts'
 import { buildPackage } from '../build.ts'
 import { settings } from './setting.ts'
 
@@ -98,9 +99,14 @@ test('it starts, serves pages, and keeps secrets for command line and library; a
   const said = first.messages().join('\n')
   expect(said).toContain(`or in another terminal:\n  coffer login http://localhost:${first.port}\n`)
   expect(said).toContain(`http://localhost:${first.port}/setup`)
-  // V8 reads these options only at the start of the process.
-  const words = readFileSync(`/proc/${first.program.child.pid}/cmdline`, 'utf8').split('\0')
-  expect(words).toEqual(expect.arrayContaining(['--max-semi-space-size=16', '--heap-growing-percent=30']))
+  // V8 and the allocator read these only at the start of the process: the package has the same as `npm start`.
+  const words = (file: string) => readFileSync(`/proc/${first.program.child.pid}/${file}`, 'utf8').split('\0')
+  expect(nodeOptions).toContain('--expose-gc')
+  expect(words('cmdline')).toEqual(expect.arrayContaining([...nodeOptions]))
+  expect(Object.keys(startEnvironment)).toHaveLength(2)
+  expect(words('environ')).toEqual(
+    expect.arrayContaining(Object.entries(startEnvironment).map(([name, value]) => `${name}=${value}`)),
+  )
 
   const get = (path: string, accept = '*/*') => fetch(first.url + path, { headers: { accept } })
   expect((await get('/healthz')).status).toBe(200)

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Program, startListening } from '../../test/program.ts'
+import { nodeOptions, startEnvironment } from '../../test/start-command.ts'
 import { bothEngines, type Case } from '../case.ts'
 import { pause } from '../load/ask.ts'
 import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'
@@ -30,10 +31,9 @@ export const soak: Case = {
   seconds: 50,
   async run(trial) {
     const { settings, dataDir } = await trial.createDatabase()
-    const service = await startListening(settings, [
+    const service = await startListening({ ...startEnvironment, ...settings }, [
       '--inspect=127.0.0.1:0',
-      '--max-semi-space-size=16',
-      '--heap-growing-percent=30',
+      ...nodeOptions,
     ])
     trial.onEnd(() => service.destroy())
     const registers = await createRegisters(trial, service.url, await register(service.url))

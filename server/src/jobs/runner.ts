@@ -7,6 +7,7 @@ import { traceOf } from '../log.ts'
 import { removeOldEntries } from './audit.ts'
 import { backUp } from './backup.ts'
 import { cleanUp } from './cleanup.ts'
+import { createMemoryJob } from './memory.ts'
 import { endShares } from './share.ts'
 import { pushSyncs } from './sync.ts'
 import { flushUsage } from './usage.ts'
@@ -62,6 +63,7 @@ export function startJobs(services: Services): Runner {
   }
 
   for (const job of jobs) schedule(job)
+  schedule({ name: 'memory', everyMs: 5_000, run: createMemoryJob(services) })
   return {
     async stop() {
       stopping.abort()

@@ -17,9 +17,11 @@ export type Answer = {
 export type CachedResponse = Omit<Answer, 'body'> & { readonly body: string | Buffer; readonly bytes: number }
 
 type Dependency = { readonly environmentId: string; readonly version: number }
-type Kept = CachedResponse & { readonly snapshot: WorkspaceSnapshot; readonly dependencies: readonly Dependency[] }
+type Kept = CachedResponse & { readonly snapshot: symbol; readonly dependencies: readonly Dependency[] }
 
 export type ResponseCache = {
+  /** Makes a response, unless somebody makes the same one now: then waits for its end, and returns undefined. */
+  makeAlone<Made>(key: string, make: () => Promise<Made>): Promise<Made | undefined>
   find(key: string, snapshot: WorkspaceSnapshot): CachedResponse | undefined
   keep(key: string, snapshot: WorkspaceSnapshot, dependencies: readonly Dependency[], answer: Answer): void
 }
@@ -29,8 +31,11 @@ const maxAnswerBytes = 1024 * 1024
 /** Small bodies are sent fastest as a string, in one write with the headers; larger ones as a buffer. */
 const maxTextBytes = 64 * 1024
 
+const nothing = () => undefined
+
 export function createResponseCache(environmentVersions: EnvironmentVersions): ResponseCache {
   const kept = new Map<string, Kept>()
+  const making = new Map<string, Promise<unknown>>()
   let bytes = 0
 
   // V8 stores a string with any character beyond Latin-1 at two bytes per character.
@@ -63,9 +68,20 @@ export function createResponseCache(environmentVersions: EnvironmentVersions): R
   }
 
   return {
+    async makeAlone(name, make) {
+      const running = making.get(name)
+      if (running) return running.then(nothing, nothing)
+      const made = make()
+      making.set(name, made)
+      try {
+        return await made
+      } finally {
+        making.delete(name)
+      }
+    },
     find(name, snapshot) {
       const entry = kept.get(name)
-      if (!entry || (entry.snapshot === snapshot && isCurrent(entry))) return entry
+      if (!entry || (entry.snapshot === snapshot.identity && isCurrent(entry))) return entry
       drop(name, entry)
       return undefined
     },
@@ -76,7 +92,8 @@ export function createResponseCache(environmentVersions: EnvironmentVersions): R
       const { etag, auditDetails, entity } = answer
       const encoded = Buffer.from(answer.body, 'utf8')
       const body = encoded.length > maxTextBytes ? encoded : answer.body
-      const entry = { body, bytes: encoded.length, etag, auditDetails, entity, snapshot, dependencies }
+      const made = { body, bytes: encoded.length, etag, auditDetails, entity }
+      const entry = { ...made, snapshot: snapshot.identity, dependencies }
       kept.set(name, entry)
       bytes += sizeOf(name, entry)
       holdLists(auditDetails?.lists ?? [], 1)

@@ -39,6 +39,8 @@ export type SnapshotTeam = {
 }
 
 export type WorkspaceSnapshot = {
+  /** Tells this snapshot from earlier and later ones. Caches hold it instead of the snapshot, which may be large. */
+  readonly identity: symbol
   readonly workspace: WorkspaceRow
   /** Undefined if everything is allowed, so that the check costs such workspaces nothing. */
   readonly policy: ReadyPolicy | undefined
@@ -105,6 +107,7 @@ async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promis
     projects: projectsByTeam.get(row.id) ?? [],
   }))
   return {
+    identity: Symbol(workspaceId),
     workspace,
     policy: toReadyPolicy(policy),
     principals: new Map([

@@ -56,7 +56,7 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs?: numb
   function startCheckpointer(): Worker {
     // Loaded on demand: an idle service needs no worker thread.
     const { Worker } = process.getBuiltinModule('node:worker_threads')
-    const worker = new Worker(new URL('./sqlite-checkpoint.ts', import.meta.url), { workerData: path })
+    const worker = new Worker(new URL('./sqlite-checkpoint.js', import.meta.url), { workerData: path })
     worker.unref()
     // Without a thread, checkpoints run on the event loop: they delay requests, but the log stays short.
     return worker

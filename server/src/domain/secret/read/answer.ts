@@ -104,7 +104,7 @@ type Prepared = Omit<CachedResponse, 'body'> & { readonly body: string | Buffer 
 
 async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
   const known: Prepared =
-    ctx.responseCache.find(reading.cacheKey, reading.access.snapshot) ?? (await makeAnswer(ctx, reading))
+    ctx.responseCache.find(reading.cacheKey, reading.access.snapshot) ?? (await makeOnce(ctx, reading))
   // Not recorded: the caller already has these values, and none is sent.
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, known.etag)) return { etag: known.etag, body: undefined }
   if (known.auditDetails) await recordRead(ctx, reading, known, known.auditDetails)
@@ -124,6 +124,18 @@ function recordRead(ctx: Context, reading: Reading, known: Prepared, details: Re
     ...(only && environments.length === 1 && { environmentId: only.id }),
   } as const
   return ctx.reads.record(ctx, event, details, known.bytes)
+}
+
+/**
+ * Clients that start together ask for the same response: the first makes it, the others wait and look into the cache
+ * again. Each of them would hold all rows otherwise.
+ */
+async function makeOnce(ctx: Context, reading: Reading): Promise<Prepared> {
+  const { access, cacheKey } = reading
+  const make = () => makeAnswer(ctx, reading)
+  const made = await ctx.responseCache.makeAlone(cacheKey, make)
+  // A response that failed, is too large for the cache, or is out of date by now helps nobody else.
+  return made ?? ctx.responseCache.find(cacheKey, access.snapshot) ?? make()
 }
 
 async function makeAnswer(ctx: Context, reading: Reading): Promise<Prepared> {

@@ -1,0 +1,14 @@
+import type { Services } from '../domain/context.ts'
+import { createIdleWatch } from '../idle-memory.ts'
+
+/** Collects all garbage when the service has become idle. */
+export function createMemoryJob({ log }: Services): () => Promise<void> {
+  const look = createIdleWatch(() => {
+    // Every start of the service has Node's option --expose-gc; tests have not.
+    if (!globalThis.gc) return
+    const startedAt = performance.now()
+    globalThis.gc({ type: 'major', execution: 'sync', flavor: 'last-resort' })
+    log.debug('idle: unused memory was returned to the system', { ms: Math.round(performance.now() - startedAt) })
+  })
+  return async () => look()
+}
