@@ -13,10 +13,7 @@ function start(path) {
   const { readFileSync } = process.getBuiltinModule('node:fs')
   const { Script } = process.getBuiltinModule('node:vm')
   const kept = findKept(process.env)
-  const script = new Script(`(function (exports, require, module) {${readFileSync(path, 'utf8')}\n})`, {
-    filename: path,
-    cachedData: kept?.data,
-  })
+  const script = new Script(readFileSync(path, 'latin1'), { filename: path, cachedData: kept?.data })
   const main = new module.constructor(path, module)
   require.cache[path] = main
   script.runInThisContext()(main.exports, require, main)
