@@ -1,5 +1,5 @@
 import type { Services } from '../domain/context.ts'
-import { claimMs, skewMs } from '../domain/share/view.ts'
+import { claimMs, skewMs } from '../domain/share/opening.ts'
 import { inBatches } from './batch.ts'
 
 const batchSize = 100

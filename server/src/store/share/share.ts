@@ -2,16 +2,14 @@
  * Shares: found by the keyed hash of their token, with contents sealed under the workspace key. A MAC protects a row
  * that can still be opened. When the share ends, the contents, the hashes and the MAC are erased.
  */
-import type { OpenedShare, ShareState } from '@coffer/contract/share'
-import { associatedData, keyVersionOf, open, seal } from '../../crypto/envelope.ts'
+import type { ShareState } from '@coffer/contract/share'
 import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { hashBearer } from '../../crypto/token.ts'
 import { anyOf, type Db, fragment, skipLocked, sql } from '../engine/sql.ts'
-import { type Keys, requireWorkspaceKey } from '../key/key.ts'
+import type { Keys } from '../key/key.ts'
 import { ownerField } from '../owner.ts'
 import { verifiedRows } from '../signed-row.ts'
-
-export type ShareContent = Omit<OpenedShare, 'viewsLeft'>
+import { contentOpener, resealContents, type ShareContent, sealContent } from './content.ts'
 
 export type ShareRecord = {
   readonly id: string
@@ -43,6 +41,7 @@ export type ShareLock = {
   readonly passProofHash: Uint8Array | null
 }
 export type LockedShare = ShareRecord & ShareLock
+export type SealedShare = ShareRecord & { readonly sealed: Uint8Array }
 
 type ShareRow = Omit<ShareRecord, 'environmentIds' | 'hasPassword'> & {
   readonly environmentIds: string
@@ -126,8 +125,7 @@ export function shareStore(db: Db, keys: Keys) {
       const environmentIds = JSON.stringify(share.environmentIds)
       const row = { ...share, environmentIds, hasPassword: share.hasPassword ? 1 : 0, tokenHash }
       const { mac, macRootId } = rows.sign(row)
-      const { version, key } = await requireWorkspaceKey(db, keys, share.workspaceId)
-      const sealed = seal(key, version, contentPlace(share), Buffer.from(JSON.stringify(content)))
+      const { version, sealed } = await sealContent(db, keys, share, content)
       await db.run(sql`
         insert into share (id, workspace_id, project_id, created_by, service_account_id, kind, label, environment_ids,
           has_password, size_bytes, max_views, views, max_failures, failures, state, created_at, expires_at, token_hash,
@@ -151,14 +149,20 @@ export function shareStore(db: Db, keys: Keys) {
       return { ...share, ...toRecord(row) }
     },
 
-    /** Undefined if the contents were erased meanwhile. */
-    async openContent(share: ShareRecord): Promise<ShareContent | undefined> {
-      const row = await db.one<{ sealed: Uint8Array | null }>(sql`
-        select sealed from share where id = ${share.id} and workspace_id = ${share.workspaceId}`)
-      if (!row?.sealed) return undefined
-      const { key } = await requireWorkspaceKey(db, keys, share.workspaceId, keyVersionOf(row.sealed))
-      return JSON.parse(open(key, contentPlace(share), row.sealed).toString('utf8'))
+    /** Those of the shares that can still be opened, by id. */
+    async listSealed(ids: readonly string[], workspaceId: string): Promise<ReadonlyMap<string, SealedShare>> {
+      const found = await db.all<LockedRow & { readonly sealed: Uint8Array }>(sql`
+        select ${columns}, ${lockColumns}, sealed from share
+        where id ${anyOf(ids)} and workspace_id = ${workspaceId} and sealed is not null`)
+      const shares = new Map<string, SealedShare>()
+      for (const row of found) {
+        if (await rows.isGenuine(row)) shares.set(row.id, { ...toRecord(row), sealed: row.sealed })
+      }
+      return shares
     },
+
+    contentOpener: (shares: readonly SealedShare[], workspaceId: string) =>
+      contentOpener(db, keys, shares, workspaceId),
 
     /**
      * Takes one view if any is left. This single statement lets exactly `maxViews` of any number of concurrent readers
@@ -287,23 +291,7 @@ export function shareStore(db: Db, keys: Keys) {
       return row?.count ?? 0
     },
 
-    /** Seals a batch of contents under the workspace's newest key; returns their number. */
-    async reseal(workspaceId: string, limit: number): Promise<number> {
-      const newest = await requireWorkspaceKey(db, keys, workspaceId)
-      const old = await db.all<{ id: string; projectId: string; kind: string; sealed: Uint8Array }>(sql`
-        select id, project_id as "projectId", kind, sealed from share
-        where workspace_id = ${workspaceId} and sealed is not null and workspace_key_version < ${newest.version}
-        order by id limit ${limit}`)
-      for (const row of old) {
-        const place = contentPlace({ ...row, workspaceId })
-        const from = await requireWorkspaceKey(db, keys, workspaceId, keyVersionOf(row.sealed))
-        const sealed = seal(newest.key, newest.version, place, open(from.key, place, row.sealed))
-        await db.run(sql`
-          update share set sealed = ${sealed}, workspace_key_version = ${newest.version}
-          where id = ${row.id} and workspace_id = ${workspaceId} and sealed is not null`)
-      }
-      return old.length
-    },
+    reseal: (workspaceId: string, limit: number) => resealContents(db, keys, workspaceId, limit),
 
     async resign(limit: number): Promise<number> {
       const old = await db.all<LockedRow>(sql`
@@ -337,8 +325,4 @@ function parseIds(text: string): string[] {
   } catch {
     return ['']
   }
-}
-
-function contentPlace(share: { workspaceId: string; projectId: string; id: string; kind: string }): Buffer {
-  return associatedData('share-content', share.workspaceId, share.projectId, share.id, share.kind)
 }

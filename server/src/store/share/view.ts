@@ -14,10 +14,13 @@ type ShareViewRow = {
 
 export function shareViewStore(db: Db) {
   return {
-    async insert(row: ShareViewRow): Promise<void> {
-      await db.run(sql`
+    async insertMany(rows: readonly ShareViewRow[]): Promise<void> {
+      await db.runMany(
+        rows,
+        (row) => sql`
         insert into share_view (id, share_id, at, ip, user_agent, outcome, claim_hash)
-        values (${row.id}, ${row.shareId}, ${row.at}, ${row.ip}, ${row.userAgent}, ${row.outcome}, ${row.claimHash})`)
+        values (${row.id}, ${row.shareId}, ${row.at}, ${row.ip}, ${row.userAgent}, ${row.outcome}, ${row.claimHash})`,
+      )
     },
 
     /** Newest first. */

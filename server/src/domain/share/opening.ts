@@ -1,0 +1,223 @@
+/**
+ * Takes views of shares. Concurrent openings in one workspace share a transaction, its queries and its audit row.
+ * Openings of the same share still run one after the other.
+ */
+import type { OpenedShare, ShareKey, ShareOutcome } from '@coffer/contract/share'
+import { newId } from '../../crypto/id.ts'
+import { hashProof } from '../../crypto/share-proof.ts'
+import { headRows } from '../../store/audit/head.ts'
+import type { JointWork } from '../../store/engine/sql.ts'
+import type { LockedShare, SealedShare, ShareRecord } from '../../store/share/share.ts'
+import type { Store } from '../../store/store.ts'
+import { confirmWithin } from '../access/confirm.ts'
+import type { AuditEvent } from '../audit/event.ts'
+import { recordAll } from '../audit/record.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { secondMs } from '../time.ts'
+import { enterTransaction } from '../transaction.ts'
+import { entity } from './share.ts'
+
+/** How long, and how often, a reader may fetch a lost response again. */
+export const claimMs = 60 * secondMs
+const maxRepeats = 10
+/** Maximum clock skew between nodes. A timestamp further in the future was written before a clock was set back. */
+export const skewMs = 2 * secondMs
+/** Contents that are in memory several times while they are decrypted. */
+const maxTurnBytes = 1024 * 1024
+
+type Opening = {
+  readonly ctx: Context
+  /** As it was before the transaction. */
+  readonly share: LockedShare
+  readonly key: ShareKey
+  /** Whether the password is right. */
+  readonly isRight: boolean
+}
+/** Undefined if the share has ended. */
+type Opened = OpenedShare | 'refused' | undefined
+
+/** Takes a view, or counts a failed attempt. */
+export async function takeOpening(opening: Opening): Promise<Opened> {
+  const { ctx, share } = opening
+  const { workspaceId } = share
+  const rows = headRows([workspaceId])
+  const opened = await ctx.engine.joinTransaction(workspaceId, workspaceId, opening, openTogether, rows)
+  ctx.run.hasCommitted = true
+  return opened
+}
+
+/** True if nobody may open the share any more: it has expired, or the time for fetching a lost response is over. */
+export const isOver = ({ expiresAt, endedAt }: ShareRecord, at: number) =>
+  expiresAt <= at || (endedAt !== null && endedAt + claimMs <= at)
+
+export function findClaim(
+  { shareViews }: Store,
+  share: ShareRecord,
+  { claim }: ShareKey,
+  at: number,
+): Promise<{ repeats: number } | undefined> {
+  if (claim === undefined) return Promise.resolve(undefined)
+  return shareViews.findClaim(share.id, hashProof(claim), at - claimMs, at + skewMs)
+}
+
+type Attempt = Omit<Opening, 'ctx'> & { readonly ctx: WriteContext }
+
+const openTogether: JointWork<Opening, Opened> = async (transaction, openings) => {
+  const [first] = openings
+  if (!first) return []
+  const inside = await enterTransaction(first.ctx, transaction, [first.share.workspaceId])
+  const { store } = inside
+  const attempts = openings.map((opening): Attempt => ({ ...opening, ctx: { ...opening.ctx, store, transaction } }))
+  for (const { ctx } of attempts) await confirmWithin(ctx)
+  const outcomes = new Map<Attempt, Outcome | undefined>()
+  while (outcomes.size < attempts.length) {
+    const turn = nextTurn(attempts.filter((attempt) => !outcomes.has(attempt)))
+    const taken = await takeTurn(inside, turn)
+    for (const [index, attempt] of turn.entries()) outcomes.set(attempt, taken[index])
+  }
+  await recordAll(
+    attempts.flatMap((attempt) => {
+      const outcome = outcomes.get(attempt)
+      return outcome ? [{ ctx: attempt.ctx, event: describe(outcome) }] : []
+    }),
+  )
+  return attempts.map((attempt) => ({ status: 'fulfilled', value: outcomes.get(attempt)?.opened }))
+}
+
+/** The first attempt at each share, as far as the contents are small. */
+function nextTurn(left: readonly Attempt[]): Attempt[] {
+  const ids = new Set<string>()
+  let bytes = 0
+  return left.filter(({ share }) => {
+    if (ids.has(share.id) || (ids.size > 0 && bytes + share.sizeBytes > maxTurnBytes)) return false
+    ids.add(share.id)
+    bytes += share.sizeBytes
+    return true
+  })
+}
+
+type Outcome = {
+  readonly opened: Opened
+  readonly share: ShareRecord
+  readonly outcome: ShareOutcome
+  readonly after: Record<string, unknown>
+  /** The last view, or the last attempt, is taken. */
+  readonly isEnd: boolean
+}
+
+/** Attempts at distinct shares. Undefined for each share that has ended. */
+async function takeTurn(ctx: WriteContext, turn: readonly Attempt[]): Promise<(Outcome | undefined)[]> {
+  const { store, transaction } = ctx
+  const workspaceId = turn[0]?.share.workspaceId ?? ''
+  // Loaded again under the lock: a share may have ended, or been re-encrypted, since the lookup.
+  const [shares, claims] = await Promise.all([
+    store.shares.listSealed(
+      turn.map(({ share }) => share.id),
+      workspaceId,
+    ),
+    Promise.all(
+      turn.map(({ ctx, share, key, isRight }) => (isRight ? findClaim(store, share, key, ctx.now()) : undefined)),
+    ),
+  ])
+  const [openContent, counts] = await Promise.all([
+    store.shares.contentOpener(
+      turn.flatMap(({ share, isRight }) => (isRight && shares.get(share.id)) || []),
+      workspaceId,
+    ),
+    Promise.all(turn.map((attempt, index) => count(attempt, shares.get(attempt.share.id), claims[index]))),
+  ])
+  const outcomes = turn.map(({ share: { id }, isRight }, index): Outcome | undefined => {
+    const [share, counted] = [shares.get(id), counts[index]]
+    if (!share || counted === undefined) return undefined
+    return isRight ? view(share, counted, claims[index] !== undefined, openContent) : failure(share, counted)
+  })
+  transaction.later(store.shareViews.insertMany(turn.flatMap((attempt, index) => viewRow(attempt, outcomes[index]))))
+  for (const share of await listErasable(store, turn, outcomes)) transaction.later(store.shares.erase(share))
+  return outcomes
+}
+
+/** The number of views or failures with this attempt; undefined if it is refused. */
+function count(
+  { ctx, isRight }: Attempt,
+  share: SealedShare | undefined,
+  claimed: { readonly repeats: number } | undefined,
+): Promise<number | undefined> {
+  const at = ctx.now()
+  const { shares } = ctx.store
+  if (!share || isOver(share, at)) return Promise.resolve(undefined)
+  if (!isRight) return shares.takeFailure(share, at)
+  if (!claimed) return shares.takeView(share, at)
+  return Promise.resolve(claimed.repeats < maxRepeats ? share.views : undefined)
+}
+
+function view(
+  share: SealedShare,
+  views: number,
+  isRepeated: boolean,
+  openContent: (share: SealedShare) => Omit<OpenedShare, 'viewsLeft'>,
+): Outcome {
+  const viewsLeft = share.maxViews - views
+  return {
+    opened: { ...openContent(share), viewsLeft },
+    share,
+    outcome: isRepeated ? 'repeated' : 'success',
+    after: { viewsLeft, ...(isRepeated && { repeated: true }) },
+    isEnd: viewsLeft === 0,
+  }
+}
+
+function failure(share: SealedShare, failures: number): Outcome {
+  const isEnd = failures >= share.maxFailures
+  return {
+    opened: 'refused',
+    share,
+    outcome: 'failure',
+    after: { failures, ...(isEnd && { state: 'locked' }) },
+    isEnd,
+  }
+}
+
+/** The share's list of views, with IP address and user agent. */
+function viewRow({ ctx, key }: Attempt, outcome: Outcome | undefined) {
+  if (!outcome) return []
+  const { ip, userAgent } = ctx.request
+  const hasClaim = outcome.outcome !== 'failure' && key.claim !== undefined
+  return [
+    {
+      id: newId(),
+      shareId: outcome.share.id,
+      at: ctx.now(),
+      ip,
+      userAgent,
+      outcome: outcome.outcome,
+      claimHash: hasClaim && key.claim !== undefined ? hashProof(key.claim) : null,
+    },
+  ]
+}
+
+/** A share that was viewed for the last time is kept for readers who may have lost their response. */
+async function listErasable(
+  store: Store,
+  turn: readonly Attempt[],
+  outcomes: readonly (Outcome | undefined)[],
+): Promise<ShareRecord[]> {
+  const ended = outcomes.map(async (outcome, index) => {
+    if (!outcome?.isEnd) return []
+    const since = (turn[index]?.ctx.now() ?? 0) - claimMs
+    const isKept = outcome.opened !== 'refused' && (await store.shareViews.hasClaimSince(outcome.share.id, since))
+    return isKept ? [] : [outcome.share]
+  })
+  return (await Promise.all(ended)).flat()
+}
+
+function describe({ share, outcome, after }: Outcome): AuditEvent {
+  return {
+    chain: share.workspaceId,
+    action: 'VIEW',
+    entity: entity(share),
+    projectId: share.projectId,
+    environmentIds: share.environmentIds,
+    outcome: outcome === 'failure' ? 'failure' : 'success',
+    after,
+  }
+}

@@ -1,0 +1,65 @@
+/** Contents of shares: plaintext above this file, sealed under the workspace key below it. */
+import type { OpenedShare } from '@coffer/contract/share'
+import { associatedData, keyVersionOf, open, seal } from '../../crypto/envelope.ts'
+import { Failure } from '../../failure.ts'
+import { type Db, sql } from '../engine/sql.ts'
+import { type Keys, requireWorkspaceKey } from '../key/key.ts'
+
+export type ShareContent = Omit<OpenedShare, 'viewsLeft'>
+
+type ContentPlace = {
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly id: string
+  readonly kind: string
+}
+type SealedContent = ContentPlace & { readonly sealed: Uint8Array }
+
+export async function sealContent(
+  db: Db,
+  keys: Keys,
+  place: ContentPlace,
+  content: ShareContent,
+): Promise<{ version: number; sealed: Buffer }> {
+  const { version, key } = await requireWorkspaceKey(db, keys, place.workspaceId)
+  return { version, sealed: seal(key, version, contentData(place), Buffer.from(JSON.stringify(content))) }
+}
+
+/** Loads the keys of these shares of one workspace at once. */
+export async function contentOpener(
+  db: Db,
+  keys: Keys,
+  shares: readonly SealedContent[],
+  workspaceId: string,
+): Promise<(share: SealedContent) => ShareContent> {
+  const versions = [...new Set(shares.map(({ sealed }) => keyVersionOf(sealed)))]
+  const found = await Promise.all(versions.map((version) => requireWorkspaceKey(db, keys, workspaceId, version)))
+  const byVersion = new Map(found.map(({ version, key }) => [version, key]))
+  return (share) => {
+    const key = byVersion.get(keyVersionOf(share.sealed))
+    if (!key) throw new Failure('integrity')
+    return JSON.parse(open(key, contentData(share), share.sealed).toString('utf8'))
+  }
+}
+
+/** Seals a batch of contents under the workspace's newest key; returns their number. */
+export async function resealContents(db: Db, keys: Keys, workspaceId: string, limit: number): Promise<number> {
+  const newest = await requireWorkspaceKey(db, keys, workspaceId)
+  const old = await db.all<Omit<SealedContent, 'workspaceId'>>(sql`
+    select id, project_id as "projectId", kind, sealed from share
+    where workspace_id = ${workspaceId} and sealed is not null and workspace_key_version < ${newest.version}
+    order by id limit ${limit}`)
+  for (const row of old) {
+    const place = contentData({ ...row, workspaceId })
+    const from = await requireWorkspaceKey(db, keys, workspaceId, keyVersionOf(row.sealed))
+    const sealed = seal(newest.key, newest.version, place, open(from.key, place, row.sealed))
+    await db.run(sql`
+      update share set sealed = ${sealed}, workspace_key_version = ${newest.version}
+      where id = ${row.id} and workspace_id = ${workspaceId} and sealed is not null`)
+  }
+  return old.length
+}
+
+function contentData({ workspaceId, projectId, id, kind }: ContentPlace): Buffer {
+  return associatedData('share-content', workspaceId, projectId, id, kind)
+}
