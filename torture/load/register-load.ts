@@ -9,6 +9,8 @@ import { type Ledger, openLedger } from './ledger.ts'
 import { createProject, createToken } from './tenant.ts'
 
 const slug = 'counted'
+/** A request that takes longer hangs; on a busy machine, many seconds are no hang. */
+const timeoutMs = 120_000
 const root = `/v1/workspace/main/project/${slug}/secret`
 
 export type Registers = {
@@ -107,7 +109,9 @@ export function startLoad(url: () => string, registers: Registers, options: Load
       tried[at] = number
       const body = { environmentId, value }
       const path = `${root}/${keyOf(at)}/value`
-      const text = await attempt(`PUT ${keyOf(at)}`, (node) => ask(node, 'PUT', path, { token: writer, body }))
+      const text = await attempt(`PUT ${keyOf(at)}`, (node) =>
+        ask(node, 'PUT', path, { token: writer, body, timeoutMs }),
+      )
       if (text !== undefined) {
         await ledger.write({ worker: nameOf(at), acknowledged: value })
         if (staleMs === 0) known[at] = number
@@ -124,7 +128,9 @@ export function startLoad(url: () => string, registers: Registers, options: Load
       const register = at % tried.length
       const acknowledged = known[register] ?? 0
       const path = `${root}/${keyOf(register)}?environmentId=${environmentId}`
-      const text = await attempt(`GET ${keyOf(register)}`, (node) => ask(node, 'GET', path, { token: reader }))
+      const text = await attempt(`GET ${keyOf(register)}`, (node) =>
+        ask(node, 'GET', path, { token: reader, timeoutMs }),
+      )
       if (text !== undefined) {
         load.reads++
         const seen = numberIn(text)
@@ -142,6 +148,8 @@ export function startLoad(url: () => string, registers: Registers, options: Load
     ...tried.map((_, at) => write(at)),
     ...Array.from({ length: readers }, (_, offset) => read(offset)),
   ])
+  // A case that fails closes the ledger before its load has ended.
+  done.catch(() => undefined)
   return Object.assign(load, {
     stop: async () => {
       isOver = true
