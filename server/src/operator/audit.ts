@@ -27,15 +27,17 @@ export async function archiveAudit(
   const wish = readWish(args)
   return withOperator(readConfig(env), 'write', async (ctx) => {
     let worst = 0
+    let hasWork = false
     for await (const chain of listChains(ctx, wish.workspace)) {
       try {
-        await archiveChain(ctx, chain, wish, print)
+        if (await archiveChain(ctx, chain, wish, print)) hasWork = true
       } catch (error) {
         if (!(error instanceof Failure)) throw error
         print(`  wrong  ${await nameOf(ctx, chain)}: ${error.message}\n`)
         worst = 1
       }
     }
+    if (!hasWork && worst === 0) print('  ok     there is nothing to archive\n')
     return worst
   })
 }
@@ -78,8 +80,10 @@ async function nameOf(ctx: Context, chain: string): Promise<string> {
   return (await ctx.store.workspaces.find(chain))?.slug ?? `${JSON.stringify(chain)} (deleted)`
 }
 
-async function archiveChain(ctx: Context, chain: string, { folder, beforeMs }: Wish, print: Print): Promise<void> {
+/** Returns whether there was anything to archive or to remove. */
+async function archiveChain(ctx: Context, chain: string, { folder, beforeMs }: Wish, print: Print): Promise<boolean> {
   const name = await nameOf(ctx, chain)
+  let hasArchived = false
   const file = createArchiveFile(folder)
   try {
     const archived = await writeArchive(ctx, chain, beforeMs ?? Number.POSITIVE_INFINITY, file.write)
@@ -92,6 +96,7 @@ async function archiveChain(ctx: Context, chain: string, { folder, beforeMs }: W
       )
       await file.keep(path)
       await noteArchive(ctx, chain, archived)
+      hasArchived = true
       print(`  ok     ${name}: entries ${after.sequence + 1} to ${mark.sequence} are in ${path}\n`)
     }
   } finally {
@@ -100,6 +105,7 @@ async function archiveChain(ctx: Context, chain: string, { folder, beforeMs }: W
   const removeBefore = beforeMs ?? retentionStart(ctx)
   const removed = removeBefore === undefined ? 0 : await removeArchived(ctx, chain, removeBefore)
   if (removed > 0) print(`  ok     ${name}: ${removed} archived entries were removed\n`)
+  return hasArchived || removed > 0
 }
 
 const maxBufferLength = 1024 * 1024

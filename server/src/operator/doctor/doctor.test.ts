@@ -274,7 +274,7 @@ describe('doctor', () => {
     ],
   ]
   test.each(workspaceBreaks)('detects %s in the audit trail of a workspace', async (_what, change, found) => {
-    expect((await doctor()).out).toMatch(/ {2}ok {5}audit trails of workspaces: 1 trails, \d+ entries, /)
+    expect((await doctor()).out).toMatch(/ {2}ok {5}audit trails of workspaces: 1 trail, \d+ entries, /)
     expect(await tamper(database.settings, (db) => db.run(change))).toBe(1)
     const { code, out } = await doctor()
     expect(code).toBe(1)

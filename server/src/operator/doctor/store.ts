@@ -78,12 +78,14 @@ export function storeChecks(services: Services, tell: (text: string) => void): C
   ]
 }
 
+const countOf = (count: number, one: string, several: string) => `${count} ${count === 1 ? one : several}`
+
 async function checkSystemTrail(services: Services): Promise<Finding> {
   const verdict = await verifyChain(services, systemChain)
   if (verdict.ok && verdict.entries === 0 && (await services.store.accounts.count()) > 0) {
     return wrong('there are accounts but no entries: the trail was erased', tampering, compare)
   }
-  if (verdict.ok) return ok(`${verdict.entries} entries, chain and signature are valid`)
+  if (verdict.ok) return ok(`${countOf(verdict.entries, 'entry', 'entries')}, chain and signature are valid`)
   return wrong(`broken at entry ${verdict.firstBroken}: ${verdict.reason}`, tampering, compare)
 }
 
@@ -125,7 +127,10 @@ async function checkTrails(services: Services, tell: (text: string) => void): Pr
     }
     chain = await audit.findChainAfter(chain)
   }
-  if (broken.length === 0) return ok(`${trails} trails, ${entries} entries, chains and signatures are valid`)
+  if (broken.length === 0)
+    return ok(
+      `${countOf(trails, 'trail', 'trails')}, ${countOf(entries, 'entry', 'entries')}, chains and signatures are valid`,
+    )
   const more = broken.length > maxNamed ? ` And ${broken.length - maxNamed} more.` : ''
   return wrong(`${broken.slice(0, maxNamed).join(' ')}${more}`, tampering, compare)
 }
