@@ -1,4 +1,4 @@
-/** Installs programs that are not on npm from the Debian packages of the same names, if possible. */
+/** Installs programs that are not on npm from the Debian packages of the same names (of psql: postgresql-client), if possible. */
 import { spawn, spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,6 +11,7 @@ export function isInstalled(program: string): boolean {
 const lock = join(tmpdir(), 'coffer-debian-package.lock')
 const install = `missing=
 for name; do command -v "$name" > /dev/null || missing="$missing $name"; done
+missing=$(echo "$missing" | sed 's/\\bpsql\\b/postgresql-client/')
 [ -z "$missing" ] && exit
 apt='apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600'
 $apt update; $apt install -y --no-install-recommends $missing`

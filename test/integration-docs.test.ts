@@ -8,6 +8,7 @@ import { parse, parseAllDocuments } from 'yaml'
 import { buildPackage } from '../cli/build.ts'
 import { isInstalled, requirePrograms } from './debian-package.ts'
 import { createIdentity, loopbackAllowed, startIssuer } from './issuer.ts'
+import { blocksOf } from './page-block.ts'
 import { type SdkService, startSdkService } from './sdk-service.ts'
 
 await requirePrograms('direnv', 'python3')
@@ -43,10 +44,9 @@ function addProgram(folder: string, name: string, text: string): void {
 
 /** Blocks of code in a section of a page, with the address of the running service. */
 function blocks(page: string, section: string, language: string): string[] {
-  const [, after = ''] = readFileSync(join(root, page), 'utf8').split(`\n## ${section}\n`)
-  const [text = ''] = after.split('\n## ')
-  const found = [...text.matchAll(/^```(\w+)\n([\s\S]*?)\n```$/gm)].filter(([, word]) => word === language)
-  return found.map(([, , code = '']) => code.replaceAll('https://coffer.example.com', running.service.url))
+  return blocksOf(page)
+    .filter((one) => one.section === section && one.language === language)
+    .map(({ code }) => code.trimEnd().replaceAll('https://coffer.example.com', running.service.url))
 }
 
 function block(page: string, section: string, language: string): string {

@@ -79,6 +79,7 @@ export const deepOnly: readonly string[] = [
   'test/first-minute.test.ts',
   'test/image.test.ts',
   'test/integration-docs.test.ts',
+  'test/operation-docs.test.ts',
   'test/proxy.test.ts',
 ]
 

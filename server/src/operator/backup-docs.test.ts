@@ -1,17 +1,17 @@
 /** The commands of docs/backup.md work as they are written, in their order. */
 import { execFile } from 'node:child_process'
-import { copyFile, mkdir, readFile, rm } from 'node:fs/promises'
+import { copyFile, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { createDatabase, createProject, engine, openService, registerOwner } from '../../../test/harness.ts'
+import { blocksOf } from '../../../test/page-block.ts'
 
 const root = join(import.meta.dirname, '../../..')
 const run = promisify(execFile)
 
 test('docs/backup.md leads from a running service to a restored store, and to the other engine', async () => {
-  const page = await readFile(join(root, 'docs/backup.md'), 'utf8')
-  const blocks = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map((match) => match[1] ?? '')
+  const blocks = blocksOf('docs/backup.md').flatMap(({ language, code }) => (language === 'sh' ? [code] : []))
   const [backup = '', verify = '', restore = '', move = ''] = blocks
   expect(blocks.length).toBe(4)
   const database = await createDatabase()
