@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const stop of stops.splice(0)) await stop()
 })
 
-function open(smtpUrl: string, giveUpAfterMs = 10_000) {
+function open(smtpUrl: string, giveUpAfterMs = 120_000) {
   const logs: string[] = []
   const log = createLog('debug', { write: (line) => void logs.push(line) })
   const mail = createMail({ smtpUrl, from: 'coffer@example.com', clientName: 'coffer.example.com', log, giveUpAfterMs })
@@ -200,7 +200,7 @@ test('many messages sent at once all arrive, over at most five connections', asy
 
 test('closing fails every message that is still waiting', async () => {
   const port = await listenRaw(() => undefined)
-  const { mail } = open(`smtp://127.0.0.1:${port}`, 60_000)
+  const { mail } = open(`smtp://127.0.0.1:${port}`)
   const outcomes = Array.from({ length: 12 }, () => outcomeOf(mail))
   await mail.close()
   expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['failed']))

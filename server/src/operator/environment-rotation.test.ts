@@ -1,4 +1,5 @@
 /** The key of an environment is rotated: killed on the way, under load, and while a process is stopped. */
+import { Agent } from 'node:http'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { AuditVerdict } from '@coffer/contract/audit'
@@ -8,9 +9,10 @@ import type { Project } from '@coffer/contract/project'
 import type { Secret } from '@coffer/contract/secret'
 import type { Team } from '@coffer/contract/team'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { caller } from '../../../test/caller.ts'
 import { createDatabase, type Database, password } from '../../../test/harness.ts'
 import { type Serving, serve } from '../../../test/process.ts'
-import { type Ended, runProgram, startProgram, until } from '../../../test/program.ts'
+import { runProgram, startProgram, until } from '../../../test/program.ts'
 import { times } from '../../../test/tier.ts'
 import { openServices } from '../app.ts'
 import { readConfig } from '../config.ts'
@@ -68,6 +70,8 @@ type Load = ReturnType<typeof startLoad>
 function startLoad(writers: number, acceptedStatuses: readonly number[], mostRestMs: number) {
   let restMs = mostRestMs
   const rest = () => new Promise((resolve) => setTimeout(resolve, Math.random() * restMs))
+  // A connection each: a service that was stopped for long closes those that it takes for idle.
+  const call = caller(service.url, new Agent())
   let isOver = false
   const written = new Map<string, string>()
   const wrong: string[] = []
@@ -80,7 +84,7 @@ function startLoad(writers: number, acceptedStatuses: readonly number[], mostRes
     for (let count = 0; !isOver; count++) {
       const value = `${key} written ${count}`
       const body = { environmentId, value }
-      const answer = await service.call('PUT', `${secrets}/${key}/value`, { token, body })
+      const answer = await call('PUT', `${secrets}/${key}/value`, { token, body })
       answers++
       if (answer.status === 200) written.set(key, value)
       else refuse('write', answer)
@@ -89,7 +93,7 @@ function startLoad(writers: number, acceptedStatuses: readonly number[], mostRes
   }
   const read = async () => {
     while (!isOver) {
-      const answer = await service.call<Secret[]>('GET', `${secrets}?environmentId=development`, { token })
+      const answer = await call<Secret[]>('GET', `${secrets}?environmentId=development`, { token })
       answers++
       if (answer.status !== 200) refuse('read', answer)
       else if (answer.body.some(({ name, values }) => !values[0]?.value?.startsWith(`${name} `)))
@@ -155,23 +159,35 @@ async function expectAllOpen(written: ReadonlyMap<string, string>): Promise<void
 }
 
 test('a rotation that is killed repeatedly under load is completed by the next, and every value opens', {
-  timeout: 180_000,
+  timeout: 600_000,
 }, async () => {
   // A full load would starve the rotation.
   const running = startLoad(6, [], times(100, 20))
   load = running
-  const [before = 0] = await keysOf()
+  let [before = 0] = await keysOf()
   // Before any re-encryption, during it, and in the pause before the old key is removed.
-  for (const moment of ['new key', ...Array.from({ length: times(1, 2) }, () => 'sealing'), 'pause']) {
+  const moments = ['new key', ...Array.from({ length: times(1, 2) }, () => 'sealing'), 'pause']
+  let missed = 0
+  for (const moment of moments) {
     const rotation = startProgram(command, database.settings)
     if (moment === 'new key')
-      await until(async () => (await keysOf()).length > 1 || undefined, 30_000, 'a new key exists')
+      await until(
+        async () => (await keysOf()).length > 1 || rotation.hasEnded() || undefined,
+        120_000,
+        'a new key exists',
+      )
     else
-      await until(() => rotation.out().includes('values re-encrypted') || undefined, 30_000, 'values are re-encrypted')
+      await until(() => rotation.out().includes('values re-encrypted') || undefined, 120_000, 'values are re-encrypted')
     if (moment === 'pause') await new Promise((resolve) => setTimeout(resolve, 700))
     rotation.kill('SIGKILL')
     await rotation.ended
-    expect(await keysOf(), `after a kill: ${moment}`).toEqual([before, before + 1])
+    const left = await keysOf()
+    // On a busy machine the rotation may be complete before the kill: then the moment is repeated.
+    if (left.length === 1 && missed++ < 5) {
+      before++
+      moments.push(moment)
+    }
+    expect(left, `after a kill: ${moment}`).toEqual(left.length === 1 ? [before] : [before, before + 1])
   }
   const completed = await runProgram(command, database.settings)
   expect(completed).toMatchObject({ code: 0, err: '' })
@@ -184,28 +200,39 @@ test('a rotation that is killed repeatedly under load is completed by the next, 
 })
 
 test('a process that is stopped during a whole rotation encrypts nothing with the removed key', {
-  timeout: 180_000,
+  timeout: 600_000,
 }, async () => {
   // The load needs moments without an open transaction.
   const running = startLoad(12, [503], 400)
   load = running
-  let rotated: Ended | undefined
-  while (!rotated) {
-    const since = running.answers()
-    await until(() => running.answers() > since + 20 || undefined, 60_000, 'the load runs')
-    service.program.kill('SIGSTOP')
-    // A process that is stopped inside a transaction holds its lock, and the rotation would wait for it.
-    if (await isWriting()) running.slowDown()
-    else rotated = await runProgram(command, database.settings)
-    service.program.kill('SIGCONT')
+  // In this process: the start of another one would take most of the time that the service is stopped for.
+  const rotate = async (settleMs?: number) => {
+    const services = await openServices(readConfig(database.settings), createLog('silent'), 'write')
+    const path = { workspace: 'main', project: 'api', environment: 'development' }
+    const rotation = rotateEnvironmentKey(asOperator(services), path, () => undefined, settleMs)
+    await rotation.finally(() => services.engine.close())
   }
-  expect(rotated).toMatchObject({ code: 0, err: '' })
+  const [before = 0] = await keysOf()
+  let isRotated = false
+  while (!isRotated) {
+    const since = running.answers()
+    await until(() => running.answers() > since + 20 || undefined, 120_000, 'the load runs')
+    service.program.kill('SIGSTOP')
+    try {
+      // A process that is stopped inside a transaction holds its lock, and the rotation would wait for it.
+      if (await isWriting()) running.slowDown()
+      else {
+        await rotate()
+        isRotated = true
+      }
+    } finally {
+      service.program.kill('SIGCONT')
+    }
+  }
+  expect(await keysOf()).toEqual([before + 1])
   await running.stop()
   expect(running.wrong).toEqual([])
-  // Without kills and load, the rotation runs in this process.
-  const services = await openServices(readConfig(database.settings), createLog('silent'), 'write')
-  const path = { workspace: 'main', project: 'api', environment: 'development' }
-  await rotateEnvironmentKey(asOperator(services), path, () => undefined, 0).finally(() => services.engine.close())
+  await rotate(0)
   await expectAllOpen(running.written)
 })
 

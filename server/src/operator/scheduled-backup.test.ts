@@ -29,7 +29,7 @@ test('the service makes a verified backup beside its work, and again after a kil
   })
   const verified = async () => (await listed(folder)).find((name) => name.endsWith('.verified'))
   // The lease of the killed service ends after a minute.
-  const marker = await until(verified, 170_000, 'a backup is verified and stored')
+  const marker = await until(verified, 400_000, 'a backup is verified and stored')
   const file = join(folder, marker.replace('.verified', ''))
   const { code, out } = await runProgram(['backup', 'verify', file], database.settings)
   expect([code, out]).toEqual([0, expect.stringContaining('  ok     ')])
