@@ -2,10 +2,9 @@
  * `npm run bench:cost`: processor time per request, for the service and the bare server. On a shared machine this says
  * more than requests per second.
  */
-import { parseArgs } from 'node:util'
 import { createCases } from './case.ts'
+import { printRow, readCostOptions } from './cost-table.ts'
 import { findGenerator, type Load, median } from './load.ts'
-import { readNumber, readOrEnd } from './options.ts'
 import { type Running, startService } from './process.ts'
 import { makeFolder } from './scratch.ts'
 import { seed } from './seed.ts'
@@ -19,22 +18,7 @@ Measures the processor time of one request, for the service and for a bare node:
   --rounds N      number of rounds; the median counts (5)
   --help          print this text
 `
-const { seconds, rounds, only } = readOrEnd(help, (args) => {
-  const { values } = parseArgs({
-    args,
-    options: {
-      seconds: { type: 'string', default: '1' },
-      rounds: { type: 'string', default: '5' },
-      only: { type: 'string', default: '' },
-      help: { type: 'boolean', default: false },
-    },
-  })
-  return {
-    ...values,
-    seconds: readNumber('--seconds', values.seconds, 1),
-    rounds: readNumber('--rounds', values.rounds, 1),
-  }
-})
+const { seconds, rounds, only } = readCostOptions(help, 1)
 
 const generator = findGenerator()
 const dataDir = makeFolder()
@@ -43,7 +27,7 @@ try {
   const service = await startService(dataDir)
   running.push(service)
   const cases = await createCases(service, await seed(service), running)
-  print('microseconds of processor time', 'service', 'bare', 'ratio')
+  printRow('microseconds of processor time', 'service', 'bare', 'ratio')
   for (const { name, service, bare } of cases.filter((one) => one.name.includes(only))) {
     await cost(service)
     await cost(bare)
@@ -51,7 +35,7 @@ try {
     for (let round = 0; round < rounds; round++) pairs.push({ service: await cost(service), bare: await cost(bare) })
     const ours = median(pairs.map((pair) => pair.service))
     const theirs = median(pairs.map((pair) => pair.bare))
-    print(name, ours.toFixed(1), theirs.toFixed(1), (theirs / ours).toFixed(2))
+    printRow(name, ours.toFixed(1), theirs.toFixed(1), (theirs / ours).toFixed(2))
   }
 } finally {
   for (const child of running) await child.stop()
@@ -62,8 +46,4 @@ async function cost(asked: Omit<Load, 'seconds'> & { readonly process: Running }
   const { perSecond, errors } = await generator.run({ ...asked, seconds })
   if (errors > 0) throw new Error(`${errors} requests failed`)
   return ((asked.process.cpuMs() - before) * 1_000) / (perSecond * seconds)
-}
-
-function print(name: string, ...cells: string[]): void {
-  console.log(name.padEnd(36) + cells.map((cell) => cell.padStart(11)).join(''))
 }

@@ -92,10 +92,17 @@ export const startBare = (response: Response): Promise<Running> => startReferenc
 /** Sends the same headers after the minimum work of a durable write. */
 export const startLeast = (response: Response): Promise<Running> => startReference('bench/least.ts', response)
 
-async function startReference(program: string, response: Response): Promise<Running> {
+/** Sends the same answer after the minimum work of a request that is recorded in PostgreSQL. */
+export const startLeastNode = (
+  response: Response,
+  target: string,
+  order: 'lock' | 'free' | 'forward',
+): Promise<Running> => startReference('bench/least-node.ts', response, target, order)
+
+async function startReference(program: string, response: Response, ...args: string[]): Promise<Running> {
   const headers = Object.fromEntries([...response.headers].filter(([name]) => !nodeHeaders.includes(name)))
   const answer = { status: response.status, headers, body: await response.text() }
   const file = join(makeFolder(), 'answer.json')
   writeFileSync(file, JSON.stringify(answer))
-  return start([program, file])
+  return start([program, file, ...args])
 }

@@ -2,7 +2,8 @@
 
 import { yieldToEventLoop } from '../../event-loop.ts'
 import type { ReminderRow } from '../../store/secret/reminder.ts'
-import { rowBytes, type SealedValue, type ValuePlace } from '../../store/secret/value.ts'
+import { rowBytes } from '../../store/secret/row-size.ts'
+import type { SealedValue, ValuePlace } from '../../store/secret/value.ts'
 import type { ProjectAccess } from '../access/access.ts'
 import type { SnapshotEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'

@@ -6,7 +6,7 @@ import { maxValueBytes } from '@coffer/contract/secret'
 import { overheadBytes } from '../../crypto/envelope.ts'
 import { createPause } from '../../event-loop.ts'
 import { invalid } from '../../failure.ts'
-import { rowBytes } from '../../store/secret/value.ts'
+import { rowBytes } from '../../store/secret/row-size.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { acquireLargeSlot } from '../slot.ts'
 

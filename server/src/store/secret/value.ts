@@ -4,6 +4,7 @@ import { associatedData, keyVersionOf, open, seal } from '../../crypto/envelope.
 import { Failure } from '../../failure.ts'
 import { anyOf, type Db, fragment, type Sql, sql } from '../engine/sql.ts'
 import { findEnvironmentKey, type Keys, newestEnvironmentKey } from '../key/key.ts'
+import { sealedSize, sizeOf } from './row-size.ts'
 
 /** Location of a value. The seal is bound to it, and to the version and the key version. */
 export type ValuePlace = {
@@ -65,9 +66,6 @@ export type ResealCursor = {
 }
 type SealedRow = ResealCursor & { readonly projectId: string; readonly sealed: Uint8Array; readonly authors: string }
 
-/** Size of a row in memory and in a response, without its value. */
-export const rowBytes = 200
-
 const locationColumns = fragment(
   `v.secret_id as "secretId", v.environment_id as "environmentId", v.owner_id as "ownerId"`,
 )
@@ -77,14 +75,6 @@ const valueColumns = fragment(`
 export const versionColumns = fragment(`
   environment_id as "environmentId", secret_id as "secretId", version, revision, name, action, sealed, authors,
   created_at as "createdAt", created_by as "createdBy", message`)
-/** For `sizeOf`: both engines know the length without reading the value. */
-export const sealedSize = fragment(`coalesce(sum(octet_length(sealed)), 0) as bytes, count(*) as count`)
-
-/** Size of the selected rows in memory. */
-export async function sizeOf(db: Db, query: Sql): Promise<number> {
-  const size = await db.one<{ bytes: number; count: number }>(query)
-  return size ? size.bytes + size.count * rowBytes : 0
-}
 
 export function secretValueStore(db: Db, keys: Keys) {
   async function keyFor(place: ValuePlace, version: number, memory: KeyMemory): Promise<KeyObject> {
@@ -183,6 +173,18 @@ export function secretValueStore(db: Db, keys: Keys) {
         select ${valueColumns} from secret_value v
         where v.environment_id ${anyOf(environmentIds)} and v.secret_id ${anyOf(secretIds)}
           and v.owner_id ${anyOf(ownersSeen(ownerId))}`)
+    },
+
+    /** Shared values of the secrets with these names, removed ones too. */
+    async listPresentByNames(
+      projectId: string,
+      environmentIds: readonly string[],
+      names: readonly string[],
+    ): Promise<SealedValue[]> {
+      return db.all<SealedValue>(sql`
+        select ${valueColumns} from secret s join secret_value v on v.secret_id = s.id
+        where s.project_id = ${projectId} and s.name ${anyOf(names)} and s.trashed_at is null
+          and v.environment_id ${anyOf(environmentIds)} and v.owner_id = ''`)
     },
 
     async measureOf(environmentIds: readonly string[], secretIds: readonly string[], ownerId: string): Promise<number> {

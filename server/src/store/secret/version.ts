@@ -1,15 +1,8 @@
 /** History of values: their versions, and the revisions of environments that contain them. */
 
 import { type Db, fragment, sql } from '../engine/sql.ts'
-import {
-  type ChangeRow,
-  type RenameRow,
-  sealedSize,
-  sizeOf,
-  type ValuePlace,
-  type VersionRow,
-  versionColumns,
-} from './value.ts'
+import { sealedSize, sizeOf } from './row-size.ts'
+import { type ChangeRow, type RenameRow, type ValuePlace, type VersionRow, versionColumns } from './value.ts'
 
 const changeColumns = fragment(`
   environment_id as "environmentId", secret_id as "secretId", version, revision, name, action,

@@ -4,7 +4,7 @@
  */
 
 import { yieldToEventLoop } from '../../../event-loop.ts'
-import { rowBytes } from '../../../store/secret/value.ts'
+import { rowBytes } from '../../../store/secret/row-size.ts'
 import { type Allowance, smallBytes } from '../size.ts'
 
 /** Buffers of a response, in the order of sending. */

@@ -183,6 +183,22 @@ test('a write to a tampered value fails alone', async () => {
   await expectSoundTrail()
 })
 
+test('a removed value keeps its version, and the name of a trashed secret belongs to the new one', async () => {
+  const project = await createSecretProject(service, session)
+  await project.set('development', { REMOVED: 'first', TRASHED: 'first', KEPT: 'first' })
+  const at = { environmentId: 'development' }
+  expect(await write(project, 'TRASHED', { ...at, value: 'second' })).toMatchObject({ version: 2 })
+  await project.remove('development', 'REMOVED')
+  await project.must('DELETE', '/secret/TRASHED')
+  await project.set('development', { TRASHED: 'anew' })
+  const written = await Promise.all(
+    ['REMOVED', 'TRASHED', 'KEPT', 'NONE'].map((key) => write(project, key, { ...at, value: 'last' })),
+  )
+  expect(written.map(({ status, version }) => version ?? status)).toEqual([3, 2, 2, 404])
+  expect(await project.state('development')).toEqual({ REMOVED: 'last', TRASHED: 'last', KEPT: 'last' })
+  await expectSoundTrail()
+})
+
 test('concurrent writes to several projects and environments do not mix', async () => {
   const projects = [await createSecretProject(service, session), await createSecretProject(service, session)]
   for (const project of projects) {
