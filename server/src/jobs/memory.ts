@@ -1,9 +1,10 @@
 import type { Services } from '../domain/context.ts'
 import { createIdleWatch } from '../idle-memory.ts'
 
-/** Collects all garbage when the service has become idle. */
-export function createMemoryJob({ log }: Services): () => Promise<void> {
+/** When the service has become idle, drops the cached responses, which hold values, and collects all garbage. */
+export function createMemoryJob({ log, responseCache }: Services): () => Promise<void> {
   const look = createIdleWatch(() => {
+    responseCache.clear()
     // Every start of the service has Node's option --expose-gc; tests have not.
     if (!globalThis.gc) return
     const startedAt = performance.now()

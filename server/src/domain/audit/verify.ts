@@ -107,6 +107,8 @@ export async function* requireLinks(
 
 export const interrupted = 'Another process has removed entries of the audit trail meanwhile: run the command again.'
 
+const maxRemembered = 10_000
+
 type LinkCheck = (link: AuditLink, after: ChainPlace) => Promise<string | undefined>
 
 /** Checks that a link follows this position: its sequence, its hash, and the key lists that it refers to. */
@@ -114,6 +116,8 @@ function createLinkCheck({ store }: Pick<Context, 'store'>, chain: string): Link
   const genuine = new Set<string>()
   const isGenuine = async (digest: string) => {
     if (!genuine.has(digest) && !isListGenuine(digest, await store.audit.findList(chain, digest))) return false
+    // Neighbouring entries refer to the same lists; a trail of years may refer to more than memory should hold.
+    if (genuine.size >= maxRemembered) genuine.clear()
     genuine.add(digest)
     return true
   }

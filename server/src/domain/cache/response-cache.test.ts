@@ -30,3 +30,15 @@ test('a failure reaches only the caller that made the response', async () => {
   expect(await second).toBeUndefined()
   expect(await cache.makeAlone('a', async () => 'made')).toBe('made')
 })
+
+test('a cleared cache holds no response, and takes new ones', () => {
+  const cache = createResponseCache(createEnvironmentVersions())
+  const snapshot = Object.assign(Object.create(null), { identity: Symbol('w') })
+  const answer = { body: '[]', etag: '"1"', auditDetails: undefined, entity: { id: '', name: '' } }
+  cache.keep('a', snapshot, [], answer)
+  expect(cache.find('a', snapshot)).toMatchObject({ body: '[]' })
+  cache.clear()
+  expect(cache.find('a', snapshot)).toBeUndefined()
+  cache.keep('a', snapshot, [], answer)
+  expect(cache.find('a', snapshot)).toMatchObject({ body: '[]' })
+})

@@ -24,6 +24,7 @@ export type ResponseCache = {
   makeAlone<Made>(key: string, make: () => Promise<Made>): Promise<Made | undefined>
   find(key: string, snapshot: WorkspaceSnapshot): CachedResponse | undefined
   keep(key: string, snapshot: WorkspaceSnapshot, dependencies: readonly Dependency[], answer: Answer): void
+  clear(): void
 }
 
 const maxBytes = 32 * 1024 * 1024
@@ -101,6 +102,9 @@ export function createResponseCache(environmentVersions: EnvironmentVersions): R
         if (bytes <= maxBytes) break
         drop(oldest, stale)
       }
+    },
+    clear() {
+      for (const [name, entry] of kept) drop(name, entry)
     },
   }
 }
