@@ -1,7 +1,7 @@
 /** Comparing two environments and promoting from one to the other. */
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { expectAccessible, openPage } from '../../../../test/browser.ts'
+import { expectAccessible, holdRequests, openPage } from '../../../../test/browser.ts'
 import { addUser, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
 import { createSecretProject, type SecretProject } from '../../../../test/secret-project.ts'
 
@@ -57,7 +57,12 @@ test('a developer sees the differences and promotes the keys that they tick', as
   expect(await page.getByLabel('Keys that exist already').count()).toBe(0)
   await page.getByLabel('Message').fill('flags for the release')
   await page.getByLabel('Type production to confirm').fill('production')
+  const { asked, release } = await holdRequests(page, /\/diff\?/)
   await promoteButton(page).click()
+  // The dialog stays until the page behind it shows the new state.
+  await asked
+  expect(await page.getByRole('dialog').isVisible()).toBe(true)
+  release()
   await page.getByText('Promoted 1 key from staging to production.').waitFor()
 
   expect(await project.state('production')).toMatchObject({

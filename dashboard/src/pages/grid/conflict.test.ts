@@ -106,6 +106,23 @@ test('a new secret keeps the focus when it is saved, so that keys go on from the
   await expect.poll(() => focusOf(page)).toBe('ONE 2')
 })
 
+test('the grid behind a dialog takes no keys, also before the dialog has the focus', async () => {
+  const project = await createSecretProject(service, owner.session)
+  await project.set('development', { ONE: 'a', TWO: 'b' })
+  const page = await openGrid(service, project, { session: owner.session })
+  await typeInto(page, 'ONE', 0, 'new a')
+  await focusCell(page, 'TWO', 0)
+  // Roles find nothing behind a dialog.
+  const behind = page.locator(`#${await cellOf(page, 'TWO', 0).getAttribute('id')}`)
+  await page.keyboard.press('Control+s')
+  const review = page.getByRole('dialog', { name: 'Review changes' })
+  await review.waitFor()
+  for (const key of ['Delete', 'h']) await behind.dispatchEvent('keydown', { key })
+  await review.getByRole('button', { name: 'Save 1 change', exact: true }).click()
+  await page.getByText('Saved 1 change in development.').waitFor()
+  expect(await project.state('development')).toEqual({ ONE: 'new a', TWO: 'b' })
+})
+
 test('undo takes edits back one by one, and brings back what was discarded', async () => {
   const project = await createSecretProject(service, owner.session)
   await project.set('development', { ONE: 'a', TWO: 'b' })

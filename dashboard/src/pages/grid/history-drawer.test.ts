@@ -1,7 +1,7 @@
 /** Versions of one value: shown for a moment, compared, and brought back. */
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { expectAccessible, openPage } from '../../../../test/browser.ts'
+import { expectAccessible, holdRequests, openPage } from '../../../../test/browser.ts'
 import { addUser, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
 import { createSecretProject, type SecretProject } from '../../../../test/secret-project.ts'
 
@@ -82,7 +82,13 @@ test('two versions are compared line by line, and one is restored after producti
   await expectAccessible(page)
   expect(await confirm.getByRole('button', { name: 'Restore' }).isEnabled()).toBe(false)
   await confirm.getByLabel('Type production to confirm').fill('production')
+  const { asked, release } = await holdRequests(page, /\/secret\?.*view=cells/)
   await confirm.getByRole('button', { name: 'Restore' }).click()
+  // The question stays until the grid and the list behind it show the new version.
+  await asked
+  expect(await confirm.isVisible()).toBe(true)
+  release()
+  await confirm.waitFor({ state: 'detached' })
   await page.getByText('Version 5').waitFor()
   expect(await project.state('production')).toEqual({ CERT: 'canary-one\nline' })
   expect(await page.content()).not.toContain('canary')

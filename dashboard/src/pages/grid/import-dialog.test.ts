@@ -1,7 +1,7 @@
 /** Importing a file: a preview by the service, errors at their line, and nothing written before the person agrees. */
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { expectAccessible, openPage } from '../../../../test/browser.ts'
+import { expectAccessible, holdRequests, openPage } from '../../../../test/browser.ts'
 import { addUser, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
 import { createSecretProject, type SecretProject } from '../../../../test/secret-project.ts'
 
@@ -52,7 +52,12 @@ test('a file is previewed for each environment and imported after production was
   expect(await run.isEnabled()).toBe(false)
   await page.getByLabel('Message').fill('from the old server')
   await page.getByLabel('Type production to confirm').fill('production')
+  const { asked, release } = await holdRequests(page, /\/secret\?.*view=cells/)
   await run.click()
+  // The dialog stays until the grid behind it shows the new values.
+  await asked
+  expect(await page.getByRole('dialog').isVisible()).toBe(true)
+  release()
   await page.getByText('Imported 3 values into development and production.').waitFor()
   expect(await project.state('development')).toEqual({ DATABASE_URL: 'as-it-was', API_KEY: 'canary\nkey' })
   expect(await project.state('production')).toEqual({ DATABASE_URL: 'canary-url', API_KEY: 'canary\nkey' })

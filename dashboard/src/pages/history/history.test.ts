@@ -1,6 +1,6 @@
 /** Revisions of an environment, and bringing it back to one of them. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { expectAccessible, openPage } from '../../../../test/browser.ts'
+import { expectAccessible, holdRequests, openPage } from '../../../../test/browser.ts'
 import { addUser, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
 import { createSecretProject, type SecretProject } from '../../../../test/secret-project.ts'
 
@@ -49,7 +49,13 @@ test('a developer sees what restoring would do, and brings the environment back'
   const restore = drawer.getByRole('button', { name: 'Restore revision 1' })
   expect(await restore.isEnabled()).toBe(false)
   await drawer.getByLabel('Type production to confirm').fill('production')
+  const { asked, release } = await holdRequests(page, /\/revision\?/)
   await restore.click()
+  // The drawer stays until the page behind it shows the new revision.
+  await asked
+  await page.keyboard.press('Escape')
+  expect(await drawer.isVisible()).toBe(true)
+  release()
   await page.getByText('production is as it was after revision 1').waitFor()
   expect(await project.state('production')).toEqual({ DATABASE_URL: 'canary-first', OLD: 'canary-old' })
   await page.getByRole('button', { name: 'Revision 4' }).waitFor()
