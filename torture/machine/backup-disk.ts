@@ -15,7 +15,7 @@ const movedClock = join(import.meta.dirname, 'moved-clock.ts')
 const main = join(import.meta.dirname, '../../server/src/main.ts')
 /** The shortest interval, and the pause after a failed run, each with a second more. */
 const [everyMs, retryMs] = [301_000, 61_000]
-const limitMs = 300_000
+const limitMs = 900_000
 /** A light load: the process that makes a backup has a low priority, and must read and verify everything written. */
 const pauseMs = 50
 const metricsToken = 'metrics'
