@@ -69,7 +69,10 @@ export async function inspectTarget(
   const needed = intent.looks ? 'all' : looksNeeded(unseen, ledger, guard)
   if (isBlind || (needed !== 'all' && needed.size === 0))
     return { mapped, desired, ledger, remote: undefined, takesOver, plan: unseen }
-  const remote = await look(fold, macKey, new Set([...desired.keys(), ...ledger.keys()]), (wanted) =>
+  // Most targets hold the desired values, whose MACs are known: computing each again would cost more than comparing.
+  const macAt = (name: string, value: string) =>
+    (mapped.desired.get(name) === value && desired.get(name)) || macOf(macKey, name, value)
+  const remote = await look(fold, macAt, new Set([...desired.keys(), ...ledger.keys()]), (wanted) =>
     needed === 'all' || !far.find ? far.list(wanted) : far.find([...needed].map((name) => knownItem(name, ledger))),
   )
   const found = needed === 'all' ? (far.findProblems?.(new Set(desired.keys())) ?? []) : []
@@ -125,7 +128,7 @@ function spellAsBefore(fold: Fold, mapped: Mapped, ledger: readonly LedgerEntry[
 
 async function look(
   fold: Fold,
-  macKey: KeyObject,
+  macAt: (name: string, value: string) => string,
   wanted: ReadonlySet<string>,
   ask: (wanted: ReadonlySet<string>) => AsyncIterable<RemoteItem>,
 ): Promise<Map<string, Seen>> {
@@ -134,7 +137,7 @@ async function look(
   for await (const { value, ...item } of ask(wanted)) {
     // The name as we spell it, however the vendor does.
     const name = spellings.get(fold(item.name)) ?? item.name
-    remote.set(name, { ...item, name, ...(value !== undefined && { valueMac: macOf(macKey, name, value) }) })
+    remote.set(name, { ...item, name, ...(value !== undefined && { valueMac: macAt(name, value) }) })
   }
   return remote
 }

@@ -13,15 +13,22 @@ export type Owner = { readonly syncId: string; readonly macKey: KeyObject }
 export const macKeyOf = (base64: string): KeyObject => createSecretKey(base64, 'base64')
 
 export async function readLedger(store: Store, owner: Owner): Promise<LedgerEntry[]> {
-  const rows = await store.syncLedger.list(owner.syncId)
-  return rows.flatMap((row) => {
+  const signed = (await store.syncLedger.list(owner.syncId)).map((row) => {
     const [valueMac = '', mac = ''] = row.valueMac.split('.')
     const entry = { ...row, valueMac }
-    const given = Buffer.from(mac)
-    const expected = Buffer.from(macOfEntry(owner, entry))
-    return given.length === expected.length && timingSafeEqual(given, expected) ? [entry] : []
+    return { entry, mac, expected: macOfEntry(owner, entry) }
   })
+  const isGenuine = (rows: typeof signed) => isEqual(textOf(rows, 'mac'), textOf(rows, 'expected'))
+  // One comparison for all rows, since hardly any ledger has a forged one.
+  const genuine = isGenuine(signed) ? signed : signed.filter((row) => isGenuine([row]))
+  return genuine.map(({ entry }) => entry)
 }
+
+/** No MAC contains a dot, so that different lists never give the same text. */
+const textOf = <Name extends string>(rows: readonly Readonly<Record<Name, string>>[], name: Name): Buffer =>
+  Buffer.from(rows.map((row) => row[name]).join('.'))
+
+const isEqual = (a: Buffer, b: Buffer) => a.length === b.length && timingSafeEqual(a, b)
 
 export async function writeLedger(store: Store, owner: Owner, entries: readonly LedgerEntry[]): Promise<void> {
   const signed = entries.map((entry) => ({ ...entry, valueMac: `${entry.valueMac}.${macOfEntry(owner, entry)}` }))
