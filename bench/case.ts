@@ -104,6 +104,7 @@ export const notModified: Plan = {
 export const writeOne: Plan = {
   name: 'write one',
   isDurable: true,
+  isUnsteady: true,
   open(world) {
     const { environmentId, writer } = world.seeded
     return openCase(world, this.name, {
@@ -119,6 +120,7 @@ export const writeOne: Plan = {
 export const leastWrite: Plan = {
   name: 'write one, least work',
   isDurable: true,
+  isUnsteady: true,
   async open(world) {
     const { bare } = await writeOne.open(world)
     const least = await startLeast(await fetch(bare.url))

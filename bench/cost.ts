@@ -2,12 +2,17 @@
  * `npm run bench:cost`: processor time per request, for the service and the bare server. On a shared machine this says
  * more than requests per second.
  */
-import { createCases } from './case.ts'
+import { type Case, createCases, leastWrite } from './case.ts'
 import { printRow, readCostOptions } from './cost-table.ts'
+import { costGoalOf } from './goal.ts'
 import { findGenerator, type Load, median } from './load.ts'
+import { closeCase } from './measure.ts'
 import { type Running, startService } from './process.ts'
+import { ratioText } from './report.ts'
 import { makeFolder } from './scratch.ts'
 import { seed } from './seed.ts'
+import { importThousand, openShare } from './spending-case.ts'
+import { planSync } from './sync-plan.ts'
 
 const help = `npm run bench:cost -- [options]
 
@@ -26,19 +31,33 @@ const running: Running[] = []
 try {
   const service = await startService(dataDir)
   running.push(service)
-  const cases = await createCases(service, await seed(service), running)
-  printRow('microseconds of processor time', 'service', 'bare', 'ratio')
-  for (const { name, service, bare } of cases.filter((one) => one.name.includes(only))) {
-    await cost(service)
-    await cost(bare)
-    const pairs: { service: number; bare: number }[] = []
-    for (let round = 0; round < rounds; round++) pairs.push({ service: await cost(service), bare: await cost(bare) })
-    const ours = median(pairs.map((pair) => pair.service))
-    const theirs = median(pairs.map((pair) => pair.bare))
-    printRow(name, ours.toFixed(1), theirs.toFixed(1), (theirs / ours).toFixed(2))
+  const seeded = await seed(service)
+  const cases = await createCases(service, seeded, running)
+  printRow('microseconds of processor time', 'service', 'bare', 'ratio', 'goal')
+  for (const one of cases.filter(({ name }) => name.includes(only))) await measure(one)
+  for (const plan of [leastWrite, importThousand, openShare, planSync].filter(({ name }) => name.includes(only))) {
+    const one = await plan.open({ service, seeded })
+    try {
+      await measure(one)
+    } finally {
+      await closeCase(one)
+    }
   }
 } finally {
   for (const child of running) await child.stop()
+}
+
+async function measure({ name, service, bare, renew }: Case): Promise<void> {
+  const ask = async () => cost({ ...service, ...(await renew?.()) })
+  await ask()
+  await cost(bare)
+  const pairs: { service: number; bare: number }[] = []
+  for (let round = 0; round < rounds; round++) pairs.push({ service: await ask(), bare: await cost(bare) })
+  const ours = median(pairs.map((pair) => pair.service))
+  const theirs = median(pairs.map((pair) => pair.bare))
+  const goal = costGoalOf(name)
+  const goalText = goal === undefined ? '' : String(goal * 1_000)
+  printRow(name, ours.toFixed(1), theirs.toFixed(1), ratioText(theirs / ours), goalText)
 }
 
 async function cost(asked: Omit<Load, 'seconds'> & { readonly process: Running }): Promise<number> {

@@ -5,10 +5,20 @@ const ratios: Readonly<Record<string, number>> = {
   'list 50': 0.4,
   'list 50, resolved': 0.4,
   'not modified (304)': 0.5,
-  'write one': 0.3,
 }
 
 export const goalOf = (name: string): number | undefined => ratios[name]
+
+/** Goal of `write one`: its share of `write one, least work`, which it can never exceed. */
+export const minShareOfLeast = 0.65
+
+/** Requests a second, by engine and row. */
+export const rateGoals: Readonly<Record<string, number>> = { 'PostgreSQL: open a share': 1_000 }
+
+/** Largest processor time of one request, in milliseconds: figures of `npm run bench:cost`. */
+const costs: Readonly<Record<string, number>> = { 'import 1,000': 25, 'plan a sync of 1,000': 20 }
+
+export const costGoalOf = (name: string): number | undefined => costs[name]
 
 /** Megabytes of the service on SQLite at most: at the end of any load, and a minute after it. */
 export const memoryGoals = { loadedMb: 200, restedMb: 130 } as const

@@ -4,11 +4,12 @@
  */
 import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
+import { leastWrite, writeOne } from './case.ts'
 import { drawChart } from './chart.ts'
 import { measureCommandLine } from './command-line.ts'
 import { type Engine, measureEngine, openPostgres, postgresPlans, sqlite, sqlitePlans } from './engine.ts'
 import { federate } from './federation.ts'
-import { maxSpread } from './goal.ts'
+import { maxSpread, minShareOfLeast, rateGoals } from './goal.ts'
 import { measureGrowth, wantsGrowth } from './growth.ts'
 import { findGenerator } from './load.ts'
 import type { Bench } from './measure.ts'
@@ -22,6 +23,7 @@ import {
   headingLine,
   memoryLines,
   type Report,
+  rateText,
   ratioText,
   rowLine,
   startLines,
@@ -154,6 +156,15 @@ function finish(): void {
     print(
       `Exchanging an external token runs at ${ratioText(external.perSecond / own.perSecond)} of the rate of exchanging an API token.`,
     )
+  }
+  const [write, least] = [writeOne, leastWrite].map(({ name }) => rows.find((row) => row.name === name))
+  if (write && least) {
+    const share = ratioText(write.perSecond / least.perSecond)
+    print(`Writing one value runs at ${share} of the rate of the least work; the goal is ${minShareOfLeast}.`)
+  }
+  for (const { full, perSecond } of rows) {
+    const goal = rateGoals[full]
+    if (goal !== undefined) print(`${full}: ${rateText(perSecond)} a second; the goal is ${rateText(goal)}.`)
   }
   const failed = rows.filter(({ errors, perSecond }) => errors > 0 || !(perSecond > 0))
   for (const { full, errors } of failed) {
