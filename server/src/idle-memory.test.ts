@@ -48,7 +48,7 @@ test('neither work without growth nor a little growth is worth a release', () =>
   const { grow, countReleases } = watch()
   expect(countReleases(...idle)).toBe(1)
   expect(countReleases(4_000, ...idle)).toBe(0)
-  grow(10)
+  grow(5)
   expect(countReleases(...idle)).toBe(0)
 })
 

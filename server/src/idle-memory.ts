@@ -6,7 +6,7 @@
 /** Processor time as a share of one core. An idle service polls its store and takes less. */
 const quietShare = 0.1
 const quietLooks = 3
-const grownBytes = 16 * 1024 * 1024
+const grownBytes = 8 * 1024 * 1024
 
 type Look = { readonly cpuMs: number; readonly elapsedMs: number; readonly residentBytes: number }
 
