@@ -68,11 +68,10 @@ const postgres = {
   ...shared,
   name: 'postgres',
   include: isFast ? [...perEngine] : rooms,
-  // The wire, the form of responses, the API reference and the command line are the same in front of either.
+  // The wire and the command line are the same in front of either.
   exclude: [
     'server/src/store/engine/sqlite*.test.ts',
     'server/src/http/wire*.test.ts',
-    'server/src/http/{docs,response}/**',
     'server/src/operator/{command,backup-damage}.test.ts',
     ...(isFast ? deepOnly : []),
   ],
@@ -99,12 +98,8 @@ const dashboard = {
 const dashboardOnPostgres = {
   ...dashboard,
   name: 'dashboard-postgres',
-  // Files, builds, pure functions, overlays, keys and the forms of providers are the same on either.
-  exclude: [
-    'dashboard/*.test.ts',
-    'dashboard/src/{parts,pages/grid/edit}/**',
-    '**/{every-provider,keyboard,overlay,palette}.test.ts',
-  ],
+  // Files, builds, pure functions and the forms of providers are the same on either.
+  exclude: ['dashboard/*.test.ts', 'dashboard/src/{parts,pages/grid/edit}/**', '**/every-provider.test.ts'],
   env: { COFFER_TEST_ENGINE: 'postgres' },
   globalSetup: ['test/postgres.ts', 'test/built-dashboard.ts', 'test/command-line.ts'],
 }

@@ -2,7 +2,7 @@
 import type { Scope } from '@coffer/contract/field'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { expectAccessible, openPage } from '../../test/browser.ts'
-import { addUser, engine, registerOwner, startService, type TestService, type TestUser } from '../../test/harness.ts'
+import { addUser, registerOwner, startService, type TestService, type TestUser } from '../../test/harness.ts'
 import { createSecretProject, type SecretProject } from '../../test/secret-project.ts'
 import { isDeep } from '../../test/tier.ts'
 
@@ -70,8 +70,8 @@ afterAll(() => service.stop())
 /** Seventeen pages, each with a check of its accessibility. */
 const patienceMs = 1_200_000
 
-// Two roles show every page, allowed and refused. The deep tier has all of them, on one engine: roles are the same on both.
-const checked = isDeep && engine === 'sqlite' ? everyone : (['owner', 'member'] as const)
+// Two roles show every page, allowed and refused; the deep tier has all of them.
+const checked = isDeep ? everyone : (['owner', 'member'] as const)
 
 describe.each(checked)('%s', (role) => {
   test('sees the pages that they may use, and a sentence on the others', { timeout: patienceMs }, async () => {
