@@ -54,7 +54,7 @@ test('a backup is written while the service runs, verified, and leaves nothing e
   expect(after.filter((name) => !before.includes(name))).toEqual([file.split('/').at(-1)])
   expect((await stat(file)).mode & 0o777).toBe(0o600)
   const verified = await run('backup', 'verify', file)
-  expect(verified.out).toMatch(/^ {2}ok {5}.*: \d+ rows, \d+ bytes, of .*, by Coffer .*, digest [0-9a-f]{64}\n$/)
+  expect(verified.out).toMatch(/^ {2}ok {5}.*: \d+ rows, \d+ bytes, of .*, by Coffer .*, digest [0-9a-f]{64}\n$/m)
   expect(verified.code).toBe(0)
 })
 
@@ -152,7 +152,7 @@ test('a folder gets a new name each time, and a bucket gets the verified file, w
   const before = await readdir(service.dataDir)
   const { code, out, err } = await runHere(['backup', 's3://backups/coffer'], settings)
   expect(code, out + err).toBe(0)
-  const [, place = ''] = /^Wrote and verified (\S+): /.exec(out) ?? []
+  const [, place = ''] = /^Wrote and verified (\S+): /m.exec(out) ?? []
   expect(place).toMatch(/^s3:\/\/backups\/coffer\/coffer-\d{8}T\d{6}Z-[a-z0-9]{6}\.backup$/)
   const key = place.slice('s3://backups/'.length)
   expect([...s3.objects.keys()]).toEqual([key, `${key}.verified`])
