@@ -5,6 +5,8 @@ import { once } from 'node:events'
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openShell } from '../../../../test/cli.ts'
@@ -76,6 +78,32 @@ test('a value is hidden although this process was too busy to read its second ha
   await pipe.finish()
   closeSync(fd)
   expect(readFileSync(shown, 'utf8')).toBe('***')
+})
+
+test('a value is hidden although our reader is so far behind that its second half is not read yet', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'coffer-pipe-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'pipe')
+  await promisify(execFile)('mkfifo', [path])
+  const reader = spawn('sh', ['-c', `exec 3< '${path}'; read go; exec cat <&3`])
+  let shown = ''
+  reader.stdout.setEncoding('utf8').on('data', (text: string) => (shown += text))
+  const fd = openSync(path, 'w')
+  const source = new PassThrough()
+  const pipe = pipeRedacted(source, fd, createRedactor([Buffer.from('canary-value')]))
+  // More than the pipe and our buffer hold.
+  const start = 'x'.repeat(200_000)
+  source.write(`${start}canary-`)
+  await until(() => source.isPaused() || undefined, 120_000, 'the source waits')
+  source.write('value')
+  // Longer than the beginning of a value is held back.
+  await sleep(200)
+  reader.stdin.write('\n')
+  source.end()
+  await pipe.finish()
+  closeSync(fd)
+  await once(reader, 'close')
+  expect(shown === `${start}***`, shown.replaceAll('x', '')).toBe(true)
 })
 
 test('64 MB come through intact', async () => {

@@ -45,6 +45,11 @@ export function pipeRedacted(source: Readable, fd: number, redactor: Redactor): 
   const release = (at: number) => {
     setImmediate(() => {
       if (hold?.at !== at) return
+      // While our reader is behind, the rest of a value may wait unread.
+      if (source.isPaused()) {
+        hold = { at, timer: setTimeout(release, holdMs, at) }
+        return
+      }
       hold = undefined
       write(stream.release())
     })
@@ -52,6 +57,7 @@ export function pipeRedacted(source: Readable, fd: number, redactor: Redactor): 
   source.on('error', () => undefined)
   source.once('close', () => {
     clearTimeout(hold?.timer)
+    hold = undefined
     write(stream.release())
     if (target.destroyed) end()
     else target.end(end)
