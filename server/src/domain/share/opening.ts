@@ -24,6 +24,8 @@ const maxRepeats = 10
 export const skewMs = 2 * secondMs
 /** Contents that are in memory several times while they are decrypted. */
 const maxTurnBytes = 1024 * 1024
+/** The workspace waits while openings of one share follow each other: after this many, others may write. */
+const maxTurns = 8
 
 type Opening = {
   readonly ctx: Context
@@ -41,7 +43,9 @@ export async function takeOpening(opening: Opening): Promise<Opened> {
   const { ctx, share } = opening
   const { workspaceId } = share
   const rows = headRows([workspaceId])
-  const opened = await ctx.engine.joinTransaction(workspaceId, workspaceId, opening, openTogether, rows)
+  let opened: Opened | 'later'
+  do opened = await ctx.engine.joinTransaction(workspaceId, workspaceId, opening, openTogether, rows)
+  while (opened === 'later')
   ctx.run.hasCommitted = true
   return opened
 }
@@ -62,7 +66,7 @@ export function findClaim(
 
 type Attempt = Omit<Opening, 'ctx'> & { readonly ctx: WriteContext }
 
-const openTogether: JointWork<Opening, Opened> = async (transaction, openings) => {
+const openTogether: JointWork<Opening, Opened | 'later'> = async (transaction, openings) => {
   const [first] = openings
   if (!first) return []
   const inside = await enterTransaction(first.ctx, transaction, [first.share.workspaceId])
@@ -70,7 +74,7 @@ const openTogether: JointWork<Opening, Opened> = async (transaction, openings) =
   const attempts = openings.map((opening): Attempt => ({ ...opening, ctx: { ...opening.ctx, store, transaction } }))
   for (const { ctx } of attempts) await confirmWithin(ctx)
   const outcomes = new Map<Attempt, Outcome | undefined>()
-  while (outcomes.size < attempts.length) {
+  for (let turns = 0; turns < maxTurns && outcomes.size < attempts.length; turns++) {
     const turn = nextTurn(attempts.filter((attempt) => !outcomes.has(attempt)))
     const taken = await takeTurn(inside, turn)
     for (const [index, attempt] of turn.entries()) outcomes.set(attempt, taken[index])
@@ -81,7 +85,10 @@ const openTogether: JointWork<Opening, Opened> = async (transaction, openings) =
       return outcome ? [{ ctx: attempt.ctx, event: describe(outcome) }] : []
     }),
   )
-  return attempts.map((attempt) => ({ status: 'fulfilled', value: outcomes.get(attempt)?.opened }))
+  return attempts.map((attempt) => ({
+    status: 'fulfilled',
+    value: outcomes.has(attempt) ? outcomes.get(attempt)?.opened : 'later',
+  }))
 }
 
 /** The first attempt at each share, as far as the contents are small. */
