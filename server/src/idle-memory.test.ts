@@ -52,6 +52,18 @@ test('neither work without growth nor a little growth is worth a release', () =>
   expect(countReleases(...idle)).toBe(0)
 })
 
+test('a service with few requests is not stopped again and again', () => {
+  const { grow, countReleases } = watch()
+  expect(countReleases(...idle)).toBe(1)
+  let releases = 0
+  // Half an hour.
+  for (let look = 0; look < 360; look++) {
+    grow(10)
+    releases += countReleases(200)
+  }
+  expect(releases).toBe(3)
+})
+
 test('a service with work in between is not idle', () => {
   const { countReleases } = watch()
   expect(countReleases(...Array<number[]>(50).fill([10, 10, 1_000]).flat())).toBe(0)

@@ -101,7 +101,10 @@ test('it starts, serves pages, and keeps secrets for command line and library; a
   expect(said).toContain(`http://localhost:${first.port}/setup`)
   // V8 and the allocator read these only at the start of the process: the package has the same as `npm start`.
   const words = (file: string) => readFileSync(`/proc/${first.program.child.pid}/${file}`, 'utf8').split('\0')
-  expect(nodeOptions).toContain('--expose-gc')
+  const [firstLine = ''] = readFileSync(installed('.bin/coffer-server'), 'utf8').split('\n')
+  // Linux before 5.1 cuts off the rest.
+  expect(firstLine.length).toBeLessThanOrEqual(127)
+  expect(nodeOptions.length).toBeGreaterThan(0)
   expect(words('cmdline')).toEqual(expect.arrayContaining([...nodeOptions]))
   expect(Object.keys(startEnvironment)).toHaveLength(2)
   expect(words('environ')).toEqual(

@@ -4,6 +4,7 @@ import { flushCompileCache } from 'node:module'
 import { type App, createApp } from './app.ts'
 import type { Config } from './config.ts'
 import { ConfigError } from './config-error.ts'
+import { exposeCollector } from './idle-memory.ts'
 import { installation } from './installation.ts'
 import { listenOn, serveMetrics } from './listen.ts'
 import { createLog } from './log.ts'
@@ -31,6 +32,7 @@ export async function serve(config: Config): Promise<number> {
 
   if (app.services.keys.isHandedOver) log.warn(formerKey)
 
+  exposeCollector()
   // Written now instead of at exit, so that the next start is fast even if this process is killed.
   flushCompileCache()
 

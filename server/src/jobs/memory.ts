@@ -5,7 +5,7 @@ import { createIdleWatch } from '../idle-memory.ts'
 export function createMemoryJob({ log, responseCache }: Services): () => Promise<void> {
   const look = createIdleWatch(() => {
     responseCache.clear()
-    // Every start of the service has Node's option --expose-gc; tests have not.
+    // `serve` makes it known; a service within another program, as in tests, has none.
     if (!globalThis.gc) return
     const startedAt = performance.now()
     globalThis.gc({ type: 'major', execution: 'sync', flavor: 'last-resort' })
