@@ -57,7 +57,7 @@ export async function openPage(service: TestService, options: OpenOptions = {}):
   return page
 }
 
-/** What a person saw when a test failed, which is often the reason. Dialogs and menus are at the end of a page. */
+/** The end of the text of the page when a test failed: dialogs and menus are there, and it often tells the reason. */
 async function look(page: Page): Promise<string> {
   const seen = page.evaluate<string>('location.pathname + "\\n" + document.body.innerText.slice(-3000)')
   return seen.catch(() => 'It could not be read.')

@@ -145,7 +145,7 @@ export function useGrid(options: GridOptions) {
       if (!environment || !canEdit(view, environment)) return
       const turn = ++editTurn.current
       const isPersonal = isPersonalAt(row, environmentId)
-      // What is known opens at once: the next key is for the text.
+      // A known value opens at once: the next key is for the text.
       const next = knownDraft(row, environmentId, isPersonal) ?? (await draft(row, environmentId, isPersonal))
       if (!next || turn !== editTurn.current) return
       actions.activate({ rowId: row.id, environmentId })
