@@ -116,56 +116,38 @@ type Outcome = {
 async function takeTurn(ctx: WriteContext, turn: readonly Attempt[]): Promise<(Outcome | undefined)[]> {
   const { store, transaction } = ctx
   const workspaceId = turn[0]?.share.workspaceId ?? ''
+  const claims = await Promise.all(
+    turn.map(({ ctx, share, key, isRight }) => (isRight ? findClaim(store, share, key, ctx.now()) : undefined)),
+  )
+  const isNew = ({ isRight }: Attempt, index: number) => isRight && !claims[index]
+  const idsOf = (attempts: readonly Attempt[]) => attempts.map(({ share }) => share.id)
   // Loaded again under the lock: a share may have ended, or been re-encrypted, since the lookup.
-  const [shares, claims] = await Promise.all([
-    store.shares.listSealed(
-      turn.map(({ share }) => share.id),
-      workspaceId,
-    ),
-    Promise.all(
-      turn.map(({ ctx, share, key, isRight }) => (isRight ? findClaim(store, share, key, ctx.now()) : undefined)),
-    ),
+  const [viewed, others, openContent] = await Promise.all([
+    store.shares.takeViews(idsOf(turn.filter(isNew)), workspaceId, ctx.now()),
+    store.shares.listSealed(idsOf(turn.filter((attempt, index) => !isNew(attempt, index))), workspaceId),
+    turn.some(({ isRight }) => isRight) ? store.shares.contentOpener(workspaceId) : undefined,
   ])
-  const [openContent, counts] = await Promise.all([
-    store.shares.contentOpener(
-      turn.flatMap(({ share, isRight }) => (isRight && shares.get(share.id)) || []),
-      workspaceId,
-    ),
-    Promise.all(turn.map((attempt, index) => count(attempt, shares.get(attempt.share.id), claims[index]))),
-  ])
-  const outcomes = turn.map(({ share: { id }, isRight }, index): Outcome | undefined => {
-    const [share, counted] = [shares.get(id), counts[index]]
-    if (!share || counted === undefined) return undefined
-    return isRight ? view(share, counted, claims[index] !== undefined, openContent) : failure(share, counted)
-  })
+  const outcomes = await Promise.all(
+    turn.map(async (attempt, index): Promise<Outcome | undefined> => {
+      const { id } = attempt.share
+      const taken = viewed.get(id)
+      if (openContent && taken) return view(taken, false, await openContent(taken))
+      const [share, claimed] = [others.get(id), claims[index]]
+      if (!share || isOver(share, ctx.now())) return undefined
+      if (!attempt.isRight) return failure(share, await store.shares.takeFailure(share, ctx.now()))
+      if (!openContent || !claimed || claimed.repeats >= maxRepeats) return undefined
+      return view(share, true, await openContent(share))
+    }),
+  )
   transaction.later(store.shareViews.insertMany(turn.flatMap((attempt, index) => viewRow(attempt, outcomes[index]))))
   for (const share of await listErasable(store, turn, outcomes)) transaction.later(store.shares.erase(share))
   return outcomes
 }
 
-/** The number of views or failures with this attempt; undefined if it is refused. */
-function count(
-  { ctx, isRight }: Attempt,
-  share: SealedShare | undefined,
-  claimed: { readonly repeats: number } | undefined,
-): Promise<number | undefined> {
-  const at = ctx.now()
-  const { shares } = ctx.store
-  if (!share || isOver(share, at)) return Promise.resolve(undefined)
-  if (!isRight) return shares.takeFailure(share, at)
-  if (!claimed) return shares.takeView(share, at)
-  return Promise.resolve(claimed.repeats < maxRepeats ? share.views : undefined)
-}
-
-function view(
-  share: SealedShare,
-  views: number,
-  isRepeated: boolean,
-  openContent: (share: SealedShare) => Omit<OpenedShare, 'viewsLeft'>,
-): Outcome {
-  const viewsLeft = share.maxViews - views
+function view(share: SealedShare, isRepeated: boolean, content: Omit<OpenedShare, 'viewsLeft'>): Outcome {
+  const viewsLeft = share.maxViews - share.views
   return {
-    opened: { ...openContent(share), viewsLeft },
+    opened: { ...content, viewsLeft },
     share,
     outcome: isRepeated ? 'repeated' : 'success',
     after: { viewsLeft, ...(isRepeated && { repeated: true }) },
@@ -173,7 +155,9 @@ function view(
   }
 }
 
-function failure(share: SealedShare, failures: number): Outcome {
+/** Undefined if the share had ended before this attempt was counted. */
+function failure(share: SealedShare, failures: number | undefined): Outcome | undefined {
+  if (failures === undefined) return undefined
   const isEnd = failures >= share.maxFailures
   return {
     opened: 'refused',

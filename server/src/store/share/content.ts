@@ -1,7 +1,6 @@
 /** Contents of shares: plaintext above this file, sealed under the workspace key below it. */
 import type { OpenedShare } from '@coffer/contract/share'
 import { associatedData, keyVersionOf, open, seal } from '../../crypto/envelope.ts'
-import { Failure } from '../../failure.ts'
 import { type Db, sql } from '../engine/sql.ts'
 import { type Keys, requireWorkspaceKey } from '../key/key.ts'
 
@@ -25,19 +24,16 @@ export async function sealContent(
   return { version, sealed: seal(key, version, contentData(place), Buffer.from(JSON.stringify(content))) }
 }
 
-/** Loads the keys of these shares of one workspace at once. */
+/** Opens contents of one workspace. Its newest key, which has sealed almost all of them, is loaded at once. */
 export async function contentOpener(
   db: Db,
   keys: Keys,
-  shares: readonly SealedContent[],
   workspaceId: string,
-): Promise<(share: SealedContent) => ShareContent> {
-  const versions = [...new Set(shares.map(({ sealed }) => keyVersionOf(sealed)))]
-  const found = await Promise.all(versions.map((version) => requireWorkspaceKey(db, keys, workspaceId, version)))
-  const byVersion = new Map(found.map(({ version, key }) => [version, key]))
-  return (share) => {
-    const key = byVersion.get(keyVersionOf(share.sealed))
-    if (!key) throw new Failure('integrity')
+): Promise<(share: SealedContent) => Promise<ShareContent>> {
+  const newest = await requireWorkspaceKey(db, keys, workspaceId)
+  return async (share) => {
+    const version = keyVersionOf(share.sealed)
+    const { key } = version === newest.version ? newest : await requireWorkspaceKey(db, keys, workspaceId, version)
     return JSON.parse(open(key, contentData(share), share.sealed).toString('utf8'))
   }
 }

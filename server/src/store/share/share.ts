@@ -5,7 +5,9 @@
 import type { ShareState } from '@coffer/contract/share'
 import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { hashBearer } from '../../crypto/token.ts'
+import { Failure } from '../../failure.ts'
 import { anyOf, type Db, fragment, skipLocked, sql } from '../engine/sql.ts'
+import { createJointLookup } from '../joint-lookup.ts'
 import type { Keys } from '../key/key.ts'
 import { ownerField } from '../owner.ts'
 import { verifiedRows } from '../signed-row.ts'
@@ -48,6 +50,7 @@ type ShareRow = Omit<ShareRecord, 'environmentIds' | 'hasPassword'> & {
   readonly hasPassword: number
 }
 type LockedRow = ShareRow & ShareLock & RowMac & { readonly tokenHash: string }
+type SealedRow = LockedRow & { readonly sealed: Uint8Array }
 type MacRow = Omit<LockedRow, 'views' | 'failures' | 'state' | keyof RowMac>
 
 const columns = fragment(`
@@ -118,6 +121,21 @@ const nobodys: Omit<LockedRow, 'macRootId'> = {
 export function shareStore(db: Db, keys: Keys) {
   const rows = verifiedRows<MacRow, LockedRow>(keys, 'share', macFields)
 
+  /** Readers of many shares come at once, and a query costs more than the rows that it returns. */
+  const findByHash = createJointLookup(async (hashes) => {
+    const found = await db.all<LockedRow>(sql`
+      select ${columns}, ${lockColumns} from share where token_hash ${anyOf(hashes)} and sealed is not null`)
+    return new Map(found.map((row) => [row.tokenHash, row]))
+  })
+
+  async function genuineOnes(found: readonly SealedRow[]): Promise<ReadonlyMap<string, SealedShare>> {
+    const shares = new Map<string, SealedShare>()
+    for (const row of found) {
+      if (await rows.isGenuine(row)) shares.set(row.id, { ...toRecord(row), sealed: row.sealed })
+    }
+    return shares
+  }
+
   return {
     async insert(share: ShareRecord & ShareLock, token: string, content: ShareContent): Promise<void> {
       const root = keys.keyring.active
@@ -140,9 +158,7 @@ export function shareStore(db: Db, keys: Keys) {
     /** Always one lookup and one MAC, whether or not the token exists, so that all refusals take equally long. */
     async findByToken(token: string): Promise<LockedShare | undefined> {
       const hashes = keys.keyring.all.map((root) => hashBearer(root, token).toString('hex'))
-      const row = await db.one<LockedRow>(sql`
-        select ${columns}, ${lockColumns} from share
-        where token_hash ${anyOf(hashes)} and sealed is not null`)
+      const row = await findByHash(hashes)
       const isGenuine = await rows.isGenuine(row ?? { ...nobodys, macRootId: keys.keyring.active.id })
       if (!row || !isGenuine) return undefined
       const { tokenHash: _hash, mac: _mac, macRootId: _root, ...share } = row
@@ -151,32 +167,36 @@ export function shareStore(db: Db, keys: Keys) {
 
     /** Those of the shares that can still be opened, by id. */
     async listSealed(ids: readonly string[], workspaceId: string): Promise<ReadonlyMap<string, SealedShare>> {
-      const found = await db.all<LockedRow & { readonly sealed: Uint8Array }>(sql`
+      if (ids.length === 0) return new Map()
+      const found = await db.all<SealedRow>(sql`
         select ${columns}, ${lockColumns}, sealed from share
         where id ${anyOf(ids)} and workspace_id = ${workspaceId} and sealed is not null`)
-      const shares = new Map<string, SealedShare>()
-      for (const row of found) {
-        if (await rows.isGenuine(row)) shares.set(row.id, { ...toRecord(row), sealed: row.sealed })
-      }
-      return shares
+      return genuineOnes(found)
     },
 
-    contentOpener: (shares: readonly SealedShare[], workspaceId: string) =>
-      contentOpener(db, keys, shares, workspaceId),
+    contentOpener: (workspaceId: string) => contentOpener(db, keys, workspaceId),
 
     /**
-     * Takes one view if any is left. This single statement lets exactly `maxViews` of any number of concurrent readers
-     * pass. Returns the new number of views.
+     * Takes one view of each share that has any left. This single statement lets exactly `maxViews` of any number of
+     * concurrent readers pass. Returns those shares, with the new number of views. Fails if one was tampered with, so
+     * that the view is rolled back.
      */
-    async takeView(share: ShareRecord, nowMs: number): Promise<number | undefined> {
-      const row = await db.one<{ views: number }>(sql`
+    async takeViews(
+      ids: readonly string[],
+      workspaceId: string,
+      nowMs: number,
+    ): Promise<ReadonlyMap<string, SealedShare>> {
+      if (ids.length === 0) return new Map()
+      const taken = await db.all<SealedRow>(sql`
         update share set views = views + 1, last_viewed_at = ${nowMs},
           state = case when views + 1 >= max_views then 'exhausted' else state end,
           ended_at = case when views + 1 >= max_views then cast(${nowMs} as bigint) else null end
-        where id = ${share.id} and workspace_id = ${share.workspaceId} and state = 'active' and views < max_views
+        where id ${anyOf(ids)} and workspace_id = ${workspaceId} and state = 'active' and views < max_views
           and failures < max_failures and expires_at > ${nowMs} and sealed is not null
-        returning views`)
-      return row?.views
+        returning ${columns}, ${lockColumns}, sealed`)
+      const shares = await genuineOnes(taken)
+      if (shares.size < taken.length) throw new Failure('notFound')
+      return shares
     },
 
     /** Counts a wrong password and locks the share at the limit. Undefined if the share had already ended. */

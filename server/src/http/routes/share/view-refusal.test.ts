@@ -156,11 +156,11 @@ describe('every refusal is the same response:', () => {
       await project.view('nobody-has-this')
       await project.view(token, key)
       const before = await readContent(service.app.services)
-      const reads = vi.spyOn(engine, 'one')
+      const reads = [vi.spyOn(engine, 'one'), vi.spyOn(engine, 'all')]
       const writes = vi.spyOn(engine, 'transaction')
       try {
         await project.view(token, key)
-        const texts = reads.mock.calls.map(([{ strings }]) => strings.join(''))
+        const texts = reads.flatMap(({ mock }) => mock.calls.map(([{ strings }]) => strings.join('')))
         // Background work queries due syncs twice a second, and the log of changes if a number is missing in it.
         expect(texts.filter((text) => !/from (sync where due_at|change\b)/.test(text))).toEqual([
           expect.stringMatching(/from share\b/),
@@ -168,7 +168,7 @@ describe('every refusal is the same response:', () => {
         expect(writes.mock.calls.filter(([lock]) => !jobs.has(lock))).toEqual([])
       } finally {
         vi.useRealTimers()
-        reads.mockRestore()
+        for (const read of reads) read.mockRestore()
         writes.mockRestore()
       }
       const after = await readContent(service.app.services)
