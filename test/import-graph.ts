@@ -1,8 +1,8 @@
 /** Reads the imports of source files, type imports included, and finds cycles. */
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 
-type Import = { readonly from: string; readonly to: string }
+type Import = { readonly from: string; readonly to: string; readonly isType: boolean }
 /** An import between files or folders. */
 type Edge = readonly [from: string, to: string]
 
@@ -15,7 +15,36 @@ export function listFiles(folder: string): string[] {
 export function importsOf(file: string): Import[] {
   const text = readFileSync(file, 'utf8')
   const pattern = /(?:^|\n)\s*(?:import|export)\s+(?:[^'"`;]*?from\s+)?'([^']+)'|import\('([^']+)'\)/g
-  return [...text.matchAll(pattern)].map((match) => ({ from: file, to: match[1] ?? match[2] ?? '' }))
+  return [...text.matchAll(pattern)].map((match) => ({
+    from: file,
+    to: match[1] ?? match[2] ?? '',
+    isType: /^\s*(?:import|export)\s+type\s/.test(match[0]),
+  }))
+}
+
+/** What a file loads, read once: most files are loaded with many others. */
+const loads = new Map<string, readonly string[]>()
+
+function loadsOf(file: string): readonly string[] {
+  const known = loads.get(file)
+  if (known) return known
+  const found = edgesOf(importsOf(file).filter(({ isType }) => !isType)).map(([, to]) => to)
+  // Some tests hold sources in strings, which import files that are not there.
+  const there = found.filter((path) => existsSync(path))
+  loads.set(file, there)
+  return there
+}
+
+/** The file itself, and all files of the repository that are loaded with it. Type imports load nothing. */
+export function filesLoadedBy(file: string): string[] {
+  const loaded = new Set<string>()
+  const due = [file]
+  for (const next of due) {
+    if (loaded.has(next)) continue
+    loaded.add(next)
+    due.push(...loadsOf(next))
+  }
+  return [...loaded]
 }
 
 export function edgesOf(imports: readonly Import[]): Edge[] {

@@ -1,6 +1,7 @@
 /**
  * `npm test` and `npm run test:deep`: format, lint, types and the tests of a tier (tier.ts); words after `--` choose files,
- * and then only those tests run. Closes with one line: N passed, N failed.
+ * and then only those tests run. The deep tier leaves out what `npm test` has run in the same way, unless it is asked for
+ * `--all` or for files. Closes with one line: N passed, N failed.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -9,10 +10,19 @@ import { join } from 'node:path'
 import { browserProgram } from './browser-program.ts'
 import { startInstalling } from './debian-package.ts'
 
-const [tier = 'fast', ...filters] = process.argv.slice(2)
+const [tier = 'fast', ...words] = process.argv.slice(2)
+const filters = words.filter((word) => word !== '--all')
+const isWhole = filters.length === 0
+/** The tests of the deep tier that `npm test` does not run. */
+const isRest = tier === 'deep' && isWhole && !words.includes('--all')
 const root = join(import.meta.dirname, '..')
 const bin = join(root, 'node_modules', '.bin')
-const environment = { ...process.env, PATH: `${bin}:${process.env.PATH}`, COFFER_TEST_TIER: tier }
+const environment = {
+  ...process.env,
+  PATH: `${bin}:${process.env.PATH}`,
+  COFFER_TEST_TIER: tier,
+  COFFER_TEST_AFTER_FAST: isRest ? 'yes' : 'no',
+}
 
 type Ended = { readonly ok: boolean; readonly output: string }
 
@@ -61,7 +71,8 @@ type Report = {
 }
 
 const installing = tier === 'deep' ? installJudges() : Promise.resolve()
-const isWhole = filters.length === 0
+if (isRest)
+  console.log('What "npm test" does not run, or runs differently; "npm run test:deep -- --all" runs everything.')
 // A download of half a minute, which the tests of pages would wait for.
 if (isWhole) startInstalling(browserProgram)
 const checking = isWhole ? checkSources() : Promise.resolve([])

@@ -1,8 +1,45 @@
 import { globSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { allProjects, dependsOnTier, fastProjects, filesOf, remainingProjects } from './project.ts'
 import { deepOnly, perEngine } from './tier.ts'
 
+const root = join(import.meta.dirname, '..')
+
 test.each([...perEngine, ...deepOnly])('%s, which one tier runs differently, names files that are there', (pattern) => {
-  expect(globSync(pattern, { cwd: join(import.meta.dirname, '..') })).not.toEqual([])
+  expect(globSync(pattern, { cwd: root })).not.toEqual([])
+})
+
+describe('what "npm test" and then "npm run test:deep" run', () => {
+  const runsOf = (projects: ReturnType<typeof allProjects>) =>
+    new Set(projects.flatMap((project) => filesOf(project).map((file) => `${project.name}: ${file}`)))
+  const [fast, all, remaining] = [runsOf(fastProjects()), runsOf(allProjects()), runsOf(remainingProjects())]
+
+  test('is every test file, on every engine on which it can fail', () => {
+    expect([...fast.union(remaining)].toSorted()).toEqual([...all].toSorted())
+    const files = new Set([...all].map((run) => run.replace(/^.*: /, '')))
+    const written = globSync('**/*.test.ts', { cwd: root, exclude: ['**/node_modules', '**/dist'] })
+    expect([...files].toSorted()).toEqual(written.toSorted())
+  })
+
+  test('differs where a file runs twice', () => {
+    const twice = [...fast.intersection(remaining)].map((run) => run.replace(/^.*: /, ''))
+    expect(twice.filter((file) => !dependsOnTier(file))).toEqual([])
+    // A count of the tier, a count in a file that they load, a judge of a fake, the service, and the command line.
+    expect(twice).toEqual(
+      expect.arrayContaining([
+        'server/src/crypto/envelope.test.ts',
+        'server/src/http/matrix.test.ts',
+        'server/src/http/routes/sync/wizard.test.ts',
+        'server/src/operator/process.test.ts',
+        'cli/src/commands/import.test.ts',
+      ]),
+    )
+  })
+
+  test('is the same, and runs once, where nothing that a file loads knows the tier', () => {
+    const once = [...all.difference(remaining)]
+    expect(once).toContain('sqlite: server/src/http/routes/secret/write.test.ts')
+    expect(remaining).toContain('postgres: server/src/http/routes/secret/write.test.ts')
+  })
 })

@@ -1,6 +1,7 @@
 /**
  * How much of each check a run makes. `npm test` sets COFFER_TEST_TIER to fast, `npm run test:deep` to deep. Vitest started
- * by hand finds every file, as the deep tier does, and takes the counts of the fast one.
+ * by hand finds every file, and takes the counts of the fast tier. The deep tier leaves out what the fast tier has run in the
+ * same way (project.ts).
  */
 export const isDeep = process.env.COFFER_TEST_TIER === 'deep'
 
