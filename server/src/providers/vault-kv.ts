@@ -131,7 +131,10 @@ async function read(vault: Vault): Promise<Snapshot> {
     return { version: 0, data: undefined }
   }
   const version = Number(textAt(response.json, 'data', 'metadata', 'version'))
-  return { version, data: new Map(entriesAt(parseExactly(response.text), 'data', 'data')) }
+  const entries = entriesAt(response.json, 'data', 'data')
+  // Only numbers can differ, alone or inside of objects.
+  const isExact = entries.every(([, value]) => typeof value === 'string')
+  return { version, data: new Map(isExact ? entries : entriesAt(parseExactly(response.text), 'data', 'data')) }
 }
 
 /** Throws if the mount is KV version 1, where the first write would store our request body itself as the secret. */

@@ -39,7 +39,8 @@ export async function openValues(
     if (row.sealed === null || !names.has(row.secretId) || isHidden(access, row)) continue
     const { secretId, environmentId, ownerId, version, updatedAt, sealed, authors } = row
     const place = { workspaceId: snapshot.workspace.id, projectId: project.id, environmentId, secretId, ownerId }
-    const value = await ctx.store.secretValues.open(place, { version, sealed, authors }, snapshot.environmentKeys)
+    const open = ctx.store.secretValues.open(place, { version, sealed, authors }, snapshot.environmentKeys)
+    const value = typeof open === 'string' ? open : await open
     opened.push({ secretId, environmentId, isPersonal: ownerId !== '', version, updatedAt, value, authors })
     if (isPause(sealed.length)) await yieldToEventLoop()
   }

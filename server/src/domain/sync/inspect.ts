@@ -47,7 +47,8 @@ export async function inspectTarget(
   const { mapping, options, target } = settings
   const fold = foldOf(provider)
   const guard = guardOf(provider, target)
-  const mapped = spellAsBefore(fold, mapSecrets(provider, mapping, options, source.secrets, target), intent.ledger)
+  const asNamed = mapSecrets(provider, mapping, options, source.secrets, target)
+  const mapped = provider.limits.foldsCase ? spellAsBefore(fold, asNamed, intent.ledger) : asNamed
   const desired = new Map([...mapped.desired].map(([name, value]) => [name, macOf(macKey, name, value)]))
   const entries = intent.rewrites ? intent.ledger.map((entry) => unsettled(entry, desired)) : intent.ledger
   const ledger = new Map(entries.map((entry) => [entry.name, entry]))
@@ -64,10 +65,10 @@ export async function inspectTarget(
     others: new Map<string, string>(),
     repairs: repairs || mapping.drift === 'repair',
   }
-  const unseen = planSync({ ...fixed, remote: undefined })
   const isBlind = provider.capabilities.read === 'nothing'
-  const needed = intent.looks ? 'all' : looksNeeded(unseen, ledger, guard)
-  if (isBlind || (needed !== 'all' && needed.size === 0))
+  const unseen = isBlind || !intent.looks ? planSync({ ...fixed, remote: undefined }) : undefined
+  const needed = intent.looks || !unseen ? 'all' : looksNeeded(unseen, ledger, guard)
+  if (unseen && (isBlind || (needed !== 'all' && needed.size === 0)))
     return { mapped, desired, ledger, remote: undefined, takesOver, plan: unseen }
   // Most targets hold the desired values, whose MACs are known: computing each again would cost more than comparing.
   const macAt = (name: string, value: string) =>

@@ -77,13 +77,9 @@ export const versionColumns = fragment(`
   created_at as "createdAt", created_by as "createdBy", message`)
 
 export function secretValueStore(db: Db, keys: Keys) {
-  async function keyFor(place: ValuePlace, version: number, memory: KeyMemory): Promise<KeyObject> {
-    const name = `${place.environmentId}:${version}`
-    let key = memory.byVersion.get(name)
-    if (!key) {
-      key = await findEnvironmentKey(db, keys, place, version)
-      memory.byVersion.set(name, key)
-    }
+  async function loadKey(place: ValuePlace, version: number, memory: KeyMemory): Promise<KeyObject> {
+    const key = await findEnvironmentKey(db, keys, place, version)
+    memory.byVersion.set(keyName(place, version), key)
     return key
   }
 
@@ -121,14 +117,17 @@ export function secretValueStore(db: Db, keys: Keys) {
       return new Map(rows.map(({ environmentId, revision }) => [environmentId, revision]))
     },
 
-    async open(
+    /** Opens at once if the key is in memory: for a thousand values, promises would cost as much as their decryption. */
+    open(
       place: ValuePlace,
       row: { version: number; sealed: Uint8Array; authors: string },
       memory: KeyMemory,
-    ): Promise<string> {
+    ): string | Promise<string> {
       const keyVersion = keyVersionOf(row.sealed)
-      const key = await keyFor(place, keyVersion, memory)
-      return open(key, valueData(place, row.version, row.authors, keyVersion), row.sealed).toString('utf8')
+      const openWith = (key: KeyObject) =>
+        open(key, valueData(place, row.version, row.authors, keyVersion), row.sealed).toString('utf8')
+      const key = memory.byVersion.get(keyName(place, keyVersion))
+      return key ? openWith(key) : loadKey(place, keyVersion, memory).then(openWith)
     },
 
     /** Size of the shared values and of this person's own. */
@@ -338,6 +337,8 @@ export function secretValueStore(db: Db, keys: Keys) {
 
 /** The owners whose values a person sees: the shared ones and their own. */
 export const ownersSeen = (ownerId: string) => (ownerId === '' ? [''] : ['', ownerId])
+
+const keyName = ({ environmentId }: ValuePlace, version: number) => `${environmentId}:${version}`
 
 function valueData(place: ValuePlace, version: number, authors: string, keyVersion: number): Buffer {
   const shared = authors === '' ? 'value' : `value by ${authors}`

@@ -119,6 +119,7 @@ export async function resolveRows(
   names: ReadonlyMap<string, string>,
   options: { ownerId: string; onUnresolved: OnUnresolved; guard?: Guard },
 ): Promise<Resolution> {
+  if (!rows.some(({ value }) => value.includes('${'))) return resolveToThemselves(rows)
   const effective = new Set(effectiveValues(rows))
   const roots = rows.map((row) => {
     const name = names.get(row.secretId) ?? ''
@@ -146,6 +147,12 @@ export async function resolveRows(
     if (result) byRow.set(row, result)
   })
   return { byRow, referenced, environmentIds: visited.environments }
+}
+
+/** Most environments have no references at all. */
+function resolveToThemselves(rows: readonly OpenValue[]): Resolution {
+  const byRow = new Map(rows.map((row) => [row, { value: row.value, unresolved: [] }]))
+  return { byRow, referenced: [], environmentIds: new Set(rows.map(({ environmentId }) => environmentId)) }
 }
 
 /** Names referenced values as `project.environment.KEY`, for the audit trail. */
