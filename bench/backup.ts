@@ -4,6 +4,7 @@ import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startArguments, startEnvironment } from '../test/start-command.ts'
+import { readNumber, readOrEnd } from './options.ts'
 import { startService } from './process.ts'
 import { makeFolder } from './scratch.ts'
 import { grow, seed } from './seed.ts'
@@ -42,8 +43,20 @@ function run(dataDir: string, ...args: string[]): Promise<Spent> {
   })
 }
 
-const { values } = parseArgs({ options: { secrets: { type: 'string', default: '1000000' } } })
-const secrets = Number(values.secrets)
+const help = `npm run bench:backup -- [options]
+
+Measures the minutes and the memory of a backup, its verification and its restore, on SQLite.
+
+  --secrets N     size of the store (1000000)
+  --help          print this text
+`
+const { secrets } = readOrEnd(help, (args) => {
+  const { values } = parseArgs({
+    args,
+    options: { secrets: { type: 'string', default: '1000000' }, help: { type: 'boolean', default: false } },
+  })
+  return { secrets: readNumber('--secrets', values.secrets, 1), help: values.help }
+})
 const folder = makeFolder()
 const [dataDir, restored, file] = [join(folder, 'data'), join(folder, 'restored'), join(folder, 'bench.backup')]
 const service = await startService(dataDir)
