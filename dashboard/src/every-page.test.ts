@@ -1,5 +1,6 @@
 /** Every page for every role: what is offered works, what is not allowed is not offered and not even asked for. */
 import type { Scope } from '@coffer/contract/field'
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { expectAccessible, openPage } from '../../test/browser.ts'
 import { addUser, registerOwner, startService, type TestService, type TestUser } from '../../test/harness.ts'
@@ -73,14 +74,19 @@ const patienceMs = 1_200_000
 // Two roles show every page, allowed and refused; the deep tier has all of them.
 const checked = isDeep ? everyone : (['owner', 'member'] as const)
 
+/** Most of the time of a page is spent waiting until it is without requests: meanwhile the other tabs go on. */
+const tabCount = 3
+
 describe.each(checked)('%s', (role) => {
-  test('sees the pages that they may use, and a sentence on the others', { timeout: patienceMs }, async () => {
-    const page = await openPage(service, { session: people.get(role)?.session ?? '', path: '/?all=true' })
+  const session = () => people.get(role)?.session ?? ''
+
+  /** Visits the pages one after the other in one tab. */
+  async function visit(page: Page, some: typeof pages): Promise<void> {
     const refused: string[] = []
     page.on('response', (response) => {
       if (response.status() >= 400) refused.push(`${response.status()} ${response.url()}`)
     })
-    for (const { path, roles } of pages) {
+    for (const { path, roles } of some) {
       await page.goto(path.replace('PROJECT', project.slug), { waitUntil: 'networkidle' })
       await page.locator('h1, h2').first().waitFor()
       // A busy machine may be without requests for a while before the page is whole.
@@ -95,10 +101,19 @@ describe.each(checked)('%s', (role) => {
       expect(await page.content()).not.toContain('canary')
       if (role === 'owner' || isDeep) await expectAccessible(page)
     }
+  }
+
+  test('sees the pages that they may use, and a sentence on the others', { timeout: patienceMs }, async () => {
+    const tabs: Page[] = []
+    for (let tab = 0; tab < tabCount; tab++) {
+      tabs.push(await openPage(service, { session: session(), path: '/?all=true' }))
+    }
+    const partOf = (tab: number) => pages.filter((_, index) => index % tabCount === tab)
+    await Promise.all(tabs.map((page, tab) => visit(page, partOf(tab))))
   })
 
   test('is offered links to exactly these pages', async () => {
-    const page = await openPage(service, { session: people.get(role)?.session ?? '', path: `/main/${project.slug}` })
+    const page = await openPage(service, { session: session(), path: `/main/${project.slug}` })
     const tabs = page.getByRole('navigation', { name: 'Project' })
     await tabs.getByRole('link', { name: 'Secrets' }).waitFor()
     const offered = new Set([
