@@ -1,6 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: text that looks like a reference is among it.
 /** Text that breaks parsers and writers. */
 import fc from 'fast-check'
+import { anyCharacter } from './any-character.ts'
 
 /** Each has broken some parser or writer of some format. */
 export const hostileValues = [
@@ -117,7 +118,7 @@ export const hostileValues = [
 ]
 
 export const hostileText = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 40 }),
+  fc.string({ unit: anyCharacter, maxLength: 40 }),
   fc.string({ unit: 'grapheme', maxLength: 40 }),
   fc
     .array(

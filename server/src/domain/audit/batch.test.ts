@@ -1,12 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { anyCharacter } from '../../../../test/any-character.ts'
 import { times } from '../../../../test/tier.ts'
 import { newId } from '../../crypto/id.ts'
 import { type BatchRow, composeBatch, expandBatch, linksOfBatch, sharedFields } from '../../store/audit/batch.ts'
 import { canonicalEntry, emptyHash, hashEntry } from '../../store/audit/entry.ts'
 
 const text = fc.oneof(
-  fc.string({ unit: 'binary' }),
+  fc.string({ unit: anyCharacter }),
   // Lone surrogates, quotes, control characters, and text that looks like JSON.
   fc
     .array(

@@ -2,6 +2,7 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { anyCharacter } from '../../../../../test/any-character.ts'
 import { times } from '../../../../../test/tier.ts'
 import {
   hasReferences,
@@ -89,7 +90,7 @@ test.each([
 })
 
 const anyText = fc.oneof(
-  fc.string({ unit: 'binary' }),
+  fc.string({ unit: anyCharacter }),
   fc.string({ unit: fc.constantFrom('$', '{', '}', 'A', '.', ' ') }),
 )
 
