@@ -25,7 +25,8 @@ type Asking = { readonly group: string; readonly caller: Caller; readonly isSamp
 
 /**
  * The cells of a run: in the deep tier all of them. In the fast tier, as many as hold every pair of factors on SQLite; on
- * PostgreSQL every request with every status that it can get, because the engine does not depend on the caller.
+ * PostgreSQL every request that succeeds and every refusal of every endpoint, because the engine does not depend on the
+ * caller.
  */
 export function planCells(world: World, asking: readonly Asking[]): Map<Caller, readonly Cell[]> {
   const every = asking.flatMap(({ group, caller, isSample }) =>
@@ -96,7 +97,11 @@ function withoutRepeats(caller: Caller, all: readonly Cell[]): Cell[] {
   return all.filter((cell) => !isWrite(cell) || !isRepeated(cell))
 }
 
-const outcomeOf = ({ cell }: { cell: Cell }) => [`request ${cell.name}, ${cell.ask.what}`, `status ${cell.status}`]
+/** Most requests are refused before they reach the store. */
+const outcomeOf = ({ cell }: { cell: Cell }) => [
+  isAllowed(cell) ? `request ${cell.name}, ${cell.ask.what}` : `endpoint ${cell.name}`,
+  `status ${cell.status}`,
+]
 
 /** The factors that decide about a request, by the specification; every pair of them occurs in some cell. */
 function featuresOf({ group, caller, cell }: { group: string; caller: Caller; cell: Cell }): string[] {

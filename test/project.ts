@@ -45,7 +45,7 @@ const sqlite = (isFast: boolean) => ({
   include: rooms,
   exclude: [
     'server/src/http/pgbouncer.test.ts',
-    // The fast tier kills rotations on PostgreSQL, where other nodes take part.
+    // The fast tier rotates on PostgreSQL, where other nodes take part.
     ...(isFast ? [...deepOnly, 'server/src/operator/rotation.test.ts'] : []),
   ],
   env: { COFFER_TEST_ENGINE: 'sqlite', ...(isFast ? bundledServer : {}) },

@@ -3,7 +3,7 @@
  * statuses come from the role table of the specification, written down once more in test/matrix-right.ts; the server's own
  * rules are not used. A refused request must also leave the database as it was. The deep tier runs every cell. The fast
  * tier runs as many as hold every pair of request, role, scope and kind of credential, chosen by a seed, and on PostgreSQL
- * every request with every status.
+ * every request that succeeds and every refusal of every endpoint.
  */
 
 import type { EndpointName } from '@coffer/contract/api'

@@ -146,10 +146,7 @@ async function expectGenuineTrail(service: Pick<Serving, 'call'>, session: strin
 
 /** After this many lines, during the moves, in the pause after them, or in the second pass. */
 type Moment = number | 'moving' | 'pause' | 'second pass'
-const moments: readonly Moment[] = isDeep
-  ? [2, 'moving', 4, 3, 'moving', 6, 8, 'moving', 'pause', 'second pass']
-  : [4, 'moving', 'second pass']
-const workspaceMoments = isDeep ? moments : moments.slice(1)
+const moments: readonly Moment[] = [2, 'moving', 4, 3, 'moving', 6, 8, 'moving', 'pause', 'second pass']
 
 describe('the service keeps running', () => {
   let database: Database
@@ -265,54 +262,56 @@ describe('the service keeps running', () => {
     await expectGenuineTrail(service, session)
   })
 
-  test(`while the rotation of the root is killed ${moments.length} times, and the next one completes it`, async () => {
-    await renewJwt()
-    const load = startLoad(service, holder())
-    const seen = new Set<string>()
-    const kills = await killAtAll(moments, async (moment) => {
-      const rotation = load.follow(startProgram(['keys', 'rotate-root'], settings))
-      const isKilled = await killAt(rotation, moment, 600)
-      seen.add(rotation.out().trimEnd().split('\n').at(-1) ?? '')
-      return isKilled
+  // The fast tier kills rotations of environment keys: environment-rotation.test.ts.
+  if (isDeep) {
+    test(`while the rotation of the root is killed ${moments.length} times, and the next one completes it`, async () => {
+      await renewJwt()
+      const load = startLoad(service, holder())
+      const seen = new Set<string>()
+      const kills = await killAtAll(moments, async (moment) => {
+        const rotation = load.follow(startProgram(['keys', 'rotate-root'], settings))
+        const isKilled = await killAt(rotation, moment, 600)
+        seen.add(rotation.out().trimEnd().split('\n').at(-1) ?? '')
+        return isKilled
+      })
+      const completing = load.follow(startProgram(['keys', 'rotate-root'], settings))
+      expect(await completing.ended).toMatchObject({ code: 0, err: '' })
+      await load.stop()
+      expect(seen.size).toBeGreaterThan(1)
+      expect(kills).toBeGreaterThanOrEqual(moments.length - 2)
+      const [active, ...retired] = await rootUses()
+      expect(active?.isActive).toBe(true)
+      for (const root of retired)
+        expect(root).toMatchObject({ isActive: false, workspaceKeys: 0, signingKeys: 0, macs: 0 })
+      await useAll(service, [session, jwt, ...tokens, ...sessions, ...load.fresh.sessions, ...load.fresh.jwts])
+      await expectGenuineTrail(service, session)
+      await expectHealth()
     })
-    const completing = load.follow(startProgram(['keys', 'rotate-root'], settings))
-    expect(await completing.ended).toMatchObject({ code: 0, err: '' })
-    await load.stop()
-    // On a busy machine, three kills may all come in the pause.
-    if (isDeep) expect(seen.size).toBeGreaterThan(1)
-    expect(kills).toBeGreaterThanOrEqual(moments.length - 2)
-    const [active, ...retired] = await rootUses()
-    expect(active?.isActive).toBe(true)
-    for (const root of retired)
-      expect(root).toMatchObject({ isActive: false, workspaceKeys: 0, signingKeys: 0, macs: 0 })
-    await useAll(service, [session, jwt, ...tokens, ...sessions, ...load.fresh.sessions, ...load.fresh.jwts])
-    await expectGenuineTrail(service, session)
-    await expectHealth()
-  })
 
-  test(`while the rotation of a workspace key is killed ${workspaceMoments.length} times, and the next one completes it`, async () => {
-    await renewJwt()
-    const load = startLoad(service, holder())
-    const kills = await killAtAll(workspaceMoments, async (moment) => {
-      // If everything was moved, the rotation is completed here, so that the next one has everything to move again.
+    test(`while the rotation of a workspace key is killed ${moments.length} times, and the next one completes it`, async () => {
+      await renewJwt()
+      const load = startLoad(service, holder())
+      const kills = await killAtAll(moments, async (moment) => {
+        // If everything was moved, the rotation is completed here, so that the next one has everything to move again.
+        const { keys, newest, oldest } = await keysOfMain()
+        if (keys > 1 && oldest === newest) await operate((ctx) => rotateWorkspaceKey(ctx, 'main', () => undefined))
+        const rotation = load.follow(startProgram(['keys', 'rotate-workspace', 'main'], settings))
+        return killAt(rotation, moment, 60)
+      })
+      const completing = load.follow(startProgram(['keys', 'rotate-workspace', 'main'], settings))
+      expect(await completing.ended).toMatchObject({ code: 0, err: '' })
+      await load.stop()
+      expect(kills).toBeGreaterThanOrEqual(moments.length - 2)
       const { keys, newest, oldest } = await keysOfMain()
-      if (keys > 1 && oldest === newest) await operate((ctx) => rotateWorkspaceKey(ctx, 'main', () => undefined))
-      const rotation = load.follow(startProgram(['keys', 'rotate-workspace', 'main'], settings))
-      return killAt(rotation, moment, 60)
+      expect({ keys, oldest }).toEqual({ keys: 1, oldest: newest })
+      expect(newest).toBeGreaterThan(1)
+      // It opens every environment's key to re-wrap it, so a lost key would fail here.
+      await operate((ctx) => rotateWorkspaceKey(ctx, 'main', () => undefined, 0))
+      const unknown = operate((ctx) => rotateWorkspaceKey(ctx, 'nowhere', () => undefined, 0))
+      await expect(unknown).rejects.toThrow('There is no workspace "nowhere".')
+      await expectGenuineTrail(service, session)
     })
-    const completing = load.follow(startProgram(['keys', 'rotate-workspace', 'main'], settings))
-    expect(await completing.ended).toMatchObject({ code: 0, err: '' })
-    await load.stop()
-    expect(kills).toBeGreaterThanOrEqual(workspaceMoments.length - 2)
-    const { keys, newest, oldest } = await keysOfMain()
-    expect({ keys, oldest }).toEqual({ keys: 1, oldest: newest })
-    expect(newest).toBeGreaterThan(1)
-    // It opens every environment's key to re-wrap it, so a lost key would fail here.
-    await operate((ctx) => rotateWorkspaceKey(ctx, 'main', () => undefined, 0))
-    const unknown = operate((ctx) => rotateWorkspaceKey(ctx, 'nowhere', () => undefined, 0))
-    await expect(unknown).rejects.toThrow('There is no workspace "nowhere".')
-    await expectGenuineTrail(service, session)
-  })
+  }
 
   test('after a restart under the new keys, with every credential still valid', async () => {
     expect(await service.stop()).toMatchObject({ code: 0 })
