@@ -1,7 +1,7 @@
 /** The environments whose secrets a command receives. */
 import type { Context } from '../context.ts'
 import { readSettings, requireSetting, type Settings } from '../place/place.ts'
-import type { Variables } from './child-environment.ts'
+import type { Variable, Variables } from './child-environment.ts'
 
 export type Source = {
   readonly url: string
@@ -55,9 +55,9 @@ type Read = { readonly source: Source; readonly values: Readonly<Record<string, 
 
 /** A later source takes precedence. */
 export function mergeSources(reads: readonly Read[]): Variables {
-  return new Map(
-    reads.flatMap(({ source, values }) =>
-      Object.entries(values).map(([name, value]) => [source.prefix + name, { value, from: source.label }] as const),
-    ),
-  )
+  const merged = new Map<string, Variable>()
+  for (const { source, values } of reads) {
+    for (const name in values) merged.set(source.prefix + name, { value: values[name] ?? '', from: source.label })
+  }
+  return merged
 }
