@@ -1,8 +1,10 @@
-import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+import { once } from 'node:events'
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import type { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Failure } from '../../failure.ts'
 import { type Engine, sql } from './sql.ts'
@@ -104,6 +106,32 @@ test('the WAL restarts under constant writes, and every commit reaches the datab
   file.close()
   engine = openSqlite(join(folder, 'test.db'))
   expect(await count()).toBe(20_000)
+})
+
+test('the thread of checkpoints ends when nothing is written, and the next checkpoint starts another', async () => {
+  const path = join(folder, 'other.db')
+  const writer = new DatabaseSync(path)
+  writer.exec('pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table note (text text)')
+  const wal = openWal(path, writer, undefined, 0)
+  const threads: Worker[] = []
+  const note = (worker: Worker) => void threads.push(worker)
+  process.on('worker', note)
+  try {
+    for (const count of [1, 2]) {
+      while (threads.length < count) {
+        await wal.prepare()
+        writer.exec(`insert into note values ('${'x'.repeat(500_000)}')`)
+        await wal.harden()
+      }
+      for (const thread of threads) if (thread.threadId !== -1) await once(thread, 'exit')
+    }
+  } finally {
+    process.off('worker', note)
+    await wal.close()
+    writer.close()
+  }
+  expect(threads).toHaveLength(2)
+  expect(existsSync(`${path}-wal`)).toBe(false)
 })
 
 test('the WAL stays short when no thread can open the file', async () => {

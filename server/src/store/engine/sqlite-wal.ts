@@ -18,6 +18,8 @@ const longPages = 1_000
 const tooLongPages = 4_000
 /** Reading the log's length costs as much as a small commit, so only every eighth transaction does. */
 const commitsPerLook = 8
+/** A thread holds some 5 MB, and starts within milliseconds. */
+const threadIdleMs = 10_000
 
 type Wal = {
   /** Call before a transaction. Rejects if a disk failure may have lost commits that cannot be recovered. */
@@ -29,7 +31,12 @@ type Wal = {
   close(): Promise<void>
 }
 
-export function openWal(path: string, writer: DatabaseSync, quickEnoughMs?: number): Wal {
+export function openWal(
+  path: string,
+  writer: DatabaseSync,
+  quickEnoughMs?: number,
+  idleMs: number = threadIdleMs,
+): Wal {
   const look = writer.prepare('pragma wal_checkpoint(noop)')
   const pace = createDiskPace(quickEnoughMs)
   let file: number | undefined
@@ -37,6 +44,9 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs?: numb
   let needsRoom = false
   let commitsSinceLook = 0
   let checkpointer: Worker | undefined
+  /** The checkpointer, and those that are ending. */
+  const threads = new Set<Worker>()
+  let retirement: NodeJS.Timeout | undefined
   let hasThread = true
   /**
    * A checkpoint has two passes: the first runs beside writers, the second once that is done, with writers held back.
@@ -58,14 +68,21 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs?: numb
     const { Worker } = process.getBuiltinModule('node:worker_threads')
     const worker = new Worker(new URL('./sqlite-checkpoint.js', import.meta.url), { workerData: path })
     worker.unref()
+    threads.add(worker)
     // Without a thread, checkpoints run on the event loop: they delay requests, but the log stays short.
     return worker
       .on('error', () => {
         hasThread = false
       })
       .once('exit', () => {
-        checkpointer = undefined
+        threads.delete(worker)
+        if (checkpointer === worker) checkpointer = undefined
       })
+  }
+
+  function retireCheckpointer(): void {
+    checkpointer?.postMessage('close')
+    checkpointer = undefined
   }
 
   async function sync(log: number): Promise<void> {
@@ -78,11 +95,13 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs?: numb
   /** Resolves even if the checkpoint failed: the log is then still long, and the next look starts another. */
   async function checkpoint(): Promise<void> {
     if (!hasThread) return checkpointHere()
+    clearTimeout(retirement)
     checkpointer ??= startCheckpointer()
     const worker = checkpointer
     return new Promise((resolve) => {
       const done = () => {
         worker.off('message', done).off('exit', done)
+        retirement = setTimeout(retireCheckpointer, idleMs).unref()
         resolve()
       }
       worker.on('message', done).on('exit', done)
@@ -147,12 +166,13 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs?: numb
     },
     async close() {
       if (file !== undefined) closeSync(file)
-      if (!checkpointer) return
-      const worker = checkpointer
-      worker.ref()
-      const ended = new Promise((resolve) => worker.once('exit', resolve))
-      worker.postMessage('close')
-      await ended
+      clearTimeout(retirement)
+      retireCheckpointer()
+      const ends = [...threads].map((worker) => {
+        worker.ref()
+        return new Promise((resolve) => worker.once('exit', resolve))
+      })
+      await Promise.all(ends)
     },
   }
 }
