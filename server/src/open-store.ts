@@ -1,12 +1,13 @@
 /** Finds or creates the store and unlocks its keys. Each problem becomes a one-sentence error. */
 import type { KeyObject } from 'node:crypto'
-import { chmodSync, mkdirSync, realpathSync } from 'node:fs'
+import { chmodSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Config } from './config.ts'
 import { masterWrapKey } from './crypto/keyring.ts'
 import { codeOf } from './error-code.ts'
 import { isFailure } from './failure.ts'
 import type { Log } from './log.ts'
+import { makeFolder } from './make-folder.ts'
 import { custodyName, isSameCustody } from './master-key/custody.ts'
 import { loadMasterKey, type WrappedMaster } from './master-key/master-key.ts'
 import { masterKeySettings } from './master-key/read-source.ts'
@@ -30,7 +31,7 @@ export type OpenStore = { readonly engine: Engine; readonly keys: Keys }
 /** Opens the store, or creates it: checks that its commits are durable, migrates it and unlocks its keys. */
 export async function makeStore(config: Config, log: Log, now: () => number): Promise<OpenStore> {
   return orClosed(await prepareStore(config, log, now), async (engine) => {
-    if (config.masterKey.kind === 'file') makeFolder(dirname(config.masterKey.path))
+    if (config.masterKey.kind === 'file') makeKeyFolder(dirname(config.masterKey.path))
     await refuseFormerCustody(config, engine)
     const master = await findMaster(config, wrappedMaster(engine, now), !(await hasKeys(engine)))
     await refuseWrongKeys(() => makeKeys(engine, master, now))
@@ -165,9 +166,9 @@ function noStore({ databaseUrl, dataDir }: Config): StartError {
   )
 }
 
-function makeFolder(path: string): void {
+function makeKeyFolder(path: string): void {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 })
+    makeFolder(path)
   } catch (error) {
     throw new StartError(
       `The folder ${path} for the master key cannot be created (${codeOf(error)}): check COFFER_MASTER_KEY_FILE.`,
@@ -178,7 +179,7 @@ function makeFolder(path: string): void {
 async function makeEngine(config: Config): Promise<Engine> {
   if (config.databaseUrl !== undefined) return connect(config.databaseUrl)
   return onFile(config, (path) => {
-    mkdirSync(config.dataDir, { recursive: true, mode: 0o700 })
+    makeFolder(config.dataDir)
     requireOurs(path)
     const engine = openSqlite(path)
     const file = realpathSync(path)
@@ -220,7 +221,7 @@ function folderTrouble(code: string): string {
   if (code === 'EEXIST' || code === 'ENOTDIR')
     return `cannot be created, since part of the path is not a folder (${code}): check COFFER_DATA_DIR.`
   if (code === 'ENOENT')
-    return `cannot be created, since a symbolic link in the path is broken (${code}): check COFFER_DATA_DIR.`
+    return `cannot be created, since a symbolic link in the path is broken, or nothing can be made there (${code}): check COFFER_DATA_DIR.`
   if (code === 'EROFS') return `cannot be written, since its disk is mounted read-only (${code}): mount it for writing.`
   return `cannot be opened (${code}): check that the folder and its files belong to the user of this process.`
 }

@@ -3,10 +3,11 @@
  * user of the service can open its folder.
  */
 import { closeSync, constants, openSync } from 'node:fs'
-import { chmod, mkdir, rm } from 'node:fs/promises'
+import { chmod, rm } from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { codeOf } from '../error-code.ts'
+import { makeFolder } from '../make-folder.ts'
 import { MasterKeyError } from './error.ts'
 
 export type UnsealAnswer = {
@@ -42,7 +43,7 @@ export async function listenForShares(
   answer: (line: Buffer) => Promise<UnsealAnswer>,
 ): Promise<{ close(): Promise<void> }> {
   const folder = join(dataDir, folderName)
-  await mkdir(folder, { recursive: true, mode: 0o700 })
+  makeFolder(folder)
   await chmod(folder, 0o700)
   if (await isAnswered(dataDir)) {
     throw new MasterKeyError(

@@ -1,6 +1,6 @@
 /** `keys split`: moves the store to a new master key that exists only in shares. */
 import { randomBytes } from 'node:crypto'
-import { mkdir, open, readdir } from 'node:fs/promises'
+import { open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readConfig } from '../config.ts'
@@ -9,6 +9,7 @@ import type { Context } from '../domain/context.ts'
 import { moveMasterKey } from '../domain/custody.ts'
 import { codeOf } from '../error-code.ts'
 import { installation } from '../installation.ts'
+import { makeFolder } from '../make-folder.ts'
 import { masterKeySettings } from '../master-key/read-source.ts'
 import { type ShareSet, splitKey } from '../master-key/share.ts'
 import { type Print, withOperator } from './with-operator.ts'
@@ -42,7 +43,7 @@ function readOptions(args: readonly string[]): Options {
 
 async function requireEmptyFolder(path: string): Promise<void> {
   try {
-    await mkdir(path, { recursive: true, mode: 0o700 })
+    makeFolder(path)
     if ((await readdir(path)).length === 0) return
   } catch (error) {
     throw new ConfigError(`The folder ${path} cannot be used (${codeOf(error)}): choose another with --out.`)

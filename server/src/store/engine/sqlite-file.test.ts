@@ -139,9 +139,27 @@ describe('an unusable file is refused', () => {
     await symlink(join(folder, 'nowhere', 'coffer'), join(folder, 'link'))
     for (const dataDir of [join(folder, 'link'), join(folder, 'link', 'data')]) {
       const { code, err } = await runProgram([], { COFFER_DATA_DIR: dataDir, COFFER_PORT: '0' })
-      const sentence = `The database in ${dataDir} cannot be created, since a symbolic link in the path is broken (ENOENT): check COFFER_DATA_DIR.`
+      const sentence = `The database in ${dataDir} cannot be created, since a symbolic link in the path is broken, or nothing can be made there (ENOENT): check COFFER_DATA_DIR.`
       expect({ code, err }).toEqual({ code: 1, err: `Coffer cannot start. ${sentence}\n` })
     }
+  })
+
+  test.each([
+    ['the data', 'COFFER_DATA_DIR', '/proc/coffer/data', 'The database in /proc/coffer/data cannot be created'],
+    [
+      'the key',
+      'COFFER_MASTER_KEY_FILE',
+      '/proc/coffer/key',
+      'The folder /proc/coffer for the master key cannot be created',
+    ],
+  ])('because nothing can be made where %s should be', async (_, setting, path, problem) => {
+    const { code, err } = await runProgram([], { COFFER_DATA_DIR: folder, COFFER_PORT: '0', [setting]: path })
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: expect.stringMatching(
+        new RegExp(`^Coffer cannot start\\. ${problem}.* \\(ENOENT\\): check ${setting}\\.\n$`),
+      ),
+    })
   })
 
   test('because its disk is mounted read-only', async () => {

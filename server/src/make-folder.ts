@@ -1,0 +1,17 @@
+/** Folders for files that only the user of this process may read. */
+import { existsSync, mkdirSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { codeOf } from './error-code.ts'
+
+/** With the folders above it. With `recursive`, Node never returns from a path in /proc, where nothing can be made. */
+export function makeFolder(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === 'EEXIST' && statSync(path).isDirectory()) return
+    if (code !== 'ENOENT' || existsSync(dirname(path))) throw error
+    makeFolder(dirname(path))
+    makeFolder(path)
+  }
+}
