@@ -1,6 +1,7 @@
 /** A start with TLS, and a start without it where others could listen. */
 import { X509Certificate } from 'node:crypto'
 import { chmod, rm } from 'node:fs/promises'
+import { request as httpRequest } from 'node:http'
 import { Agent, request } from 'node:https'
 import { text as readText } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -49,6 +50,11 @@ test('the service and its metrics are served by https, on every address', async 
       .on('error', reject)
       .end()
   })
+  const plain = new Promise((resolve, reject) => {
+    httpRequest(`${service.url}/readyz`, resolve).on('error', reject).end()
+  })
+  await expect(plain).rejects.toMatchObject({ code: 'ECONNRESET' })
+  expect((await call('GET', '/readyz')).status).toBe(200)
   const endsAt = Date.parse(new X509Certificate(pair.certificate).validTo) / 1_000
   expect(metrics).toContain(`\ncoffer_tls_certificate_expiry_seconds ${endsAt}\n`)
   agent.destroy()
