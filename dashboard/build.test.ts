@@ -56,6 +56,17 @@ test('a start builds what is absent or has changed, in one line, and nothing els
   expect(await listFiles()).toEqual(['dist'])
 })
 
+test('several builds at once all succeed, and leave one', async () => {
+  const before = await digest()
+  await appendFile(join(checkout, 'dashboard/src/look/base.css'), '\n.several { color: red }\n')
+  for (const { code, out, err } of await Promise.all([prepare(), prepare(), prepare()])) {
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(out).not.toContain('failed')
+  }
+  expect(await digest()).not.toBe(before)
+  expect(await listFiles()).toEqual(['dist'])
+})
+
 test('a build that fails leaves the last one as it was', async () => {
   const before = await digest()
   const source = join(checkout, 'dashboard/src/main.tsx')

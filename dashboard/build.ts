@@ -58,12 +58,29 @@ export async function buildDashboard(): Promise<void> {
     for (const name of globSync('**/*.{js,css,html,svg}', { cwd: newFolder })) compress(join(newFolder, name))
     writeFileSync(join(newFolder, digestName), digest)
     chmodSync(newFolder, 0o755)
-    rmSync(distFolder, { recursive: true, force: true })
-    renameSync(newFolder, distFolder)
+    replaceBuild(newFolder)
   } finally {
     if (environment === undefined) delete process.env.NODE_ENV
     else process.env.NODE_ENV = environment
     rmSync(newFolder, { recursive: true, force: true })
+  }
+}
+
+/** Several builds may end at once: each sets aside what it finds, until it is the first to take the place. */
+function replaceBuild(newFolder: string): void {
+  const oldFolder = `${newFolder}-old`
+  const isDone = (from: string, to: string, harmless: readonly string[]) => {
+    try {
+      renameSync(from, to)
+      return true
+    } catch (error) {
+      if (harmless.includes(String((error as NodeJS.ErrnoException).code))) return false
+      throw error
+    }
+  }
+  for (;;) {
+    if (isDone(distFolder, oldFolder, ['ENOENT'])) rmSync(oldFolder, { recursive: true, force: true })
+    if (isDone(newFolder, distFolder, ['ENOTEMPTY', 'EEXIST'])) return
   }
 }
 
