@@ -2,8 +2,8 @@
  * The service that the tests start as a process. The fast tier bundles the sources once: it starts with a third of the
  * processor time, and the tests start it many times. The deep tier starts the sources.
  */
-import { existsSync, rmSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import type { Plugin } from 'rolldown'
 import type { TestProject } from 'vitest/node'
 import { bundleServer } from '../server/build.ts'
@@ -21,6 +21,24 @@ export async function setup({ config }: TestProject): Promise<() => void> {
   const program = config.env.COFFER_TEST_SERVER
   // Another project of the same run has made it.
   if (typeof program !== 'string' || existsSync(program)) return () => undefined
+  dropLeftovers(dirname(dirname(program)))
   await bundleServer(dirname(program), ofCheckout)
   return () => rmSync(dirname(program), { recursive: true, force: true })
+}
+
+/** Removes the bundles of runs that were killed. */
+export function dropLeftovers(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const [, pid] = /^\.coffer-test-(\d+)$/.exec(name) ?? []
+    if (pid !== undefined && !isRunning(Number(pid))) rmSync(join(folder, name), { recursive: true, force: true })
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    // A process of another user may not be signalled.
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
 }
