@@ -42,7 +42,7 @@ export function lengthPrefixed(parts: readonly (string | Uint8Array)[]): Buffer 
 }
 
 export function seal(key: KeyObject, keyVersion: number, aad: Uint8Array, plaintext: Uint8Array): Buffer {
-  const record = Buffer.alloc(overheadBytes + plaintext.length)
+  const record = Buffer.allocUnsafe(overheadBytes + plaintext.length)
   const textAt = headerBytes + nonceBytes
   record.writeUInt8(format)
   record.writeUInt32BE(keyVersion, 1)
@@ -64,12 +64,14 @@ export function open(key: KeyObject, aad: Uint8Array, record: Uint8Array): Buffe
   const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
   decipher.setAAD(Buffer.concat([bytes.subarray(0, headerBytes), aad]))
   decipher.setAuthTag(bytes.subarray(tagAt))
-  const head = decipher.update(bytes.subarray(headerBytes + nonceBytes, tagAt))
+  const plaintext = decipher.update(bytes.subarray(headerBytes + nonceBytes, tagAt))
   try {
-    return Buffer.concat([head, decipher.final()])
+    // Checks the tag; GCM holds no bytes back until here.
+    decipher.final()
   } catch (cause) {
     throw new Failure('integrity', undefined, { cause })
   }
+  return plaintext
 }
 
 /** The key version that is needed to open a record. */

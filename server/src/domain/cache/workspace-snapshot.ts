@@ -4,7 +4,7 @@
  */
 import type { Log } from '../../log.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
-import type { KeyMemory } from '../../store/secret/value.ts'
+import type { KeyMemory } from '../../store/secret/value-seal.ts'
 import type { Store } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import type { EnvironmentRow } from '../../store/workspace/environment.ts'

@@ -271,8 +271,10 @@ function problemsOfAll({ maxItems, totalMaxBytes }: Limits, target: Values, desi
   if (most !== undefined && desired.size > most) {
     problems.push({ name: '*', problem: `are ${desired.size} entries; the target takes ${most} at most.` })
   }
-  const bytes = [...desired].reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0)
-  if (totalMaxBytes !== undefined && bytes > totalMaxBytes) {
+  if (totalMaxBytes === undefined) return problems
+  let bytes = 0
+  for (const [name, value] of desired) bytes += Buffer.byteLength(name) + Buffer.byteLength(value)
+  if (bytes > totalMaxBytes) {
     problems.push({ name: '*', problem: `are ${bytes} bytes in all; the target takes ${totalMaxBytes} at most.` })
   }
   return problems

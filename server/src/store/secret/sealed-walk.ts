@@ -1,6 +1,6 @@
 /** Walks over every sealed value and version of the store, to prove that each of them opens. */
 import { type Db, sql } from '../engine/sql.ts'
-import type { ValuePlace } from './value.ts'
+import type { ValuePlace } from './value-seal.ts'
 
 export type SealedRecord = ValuePlace & {
   readonly version: number

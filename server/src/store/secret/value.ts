@@ -1,20 +1,11 @@
-/** Values and their versions: plaintext above this file, ciphertext below it. */
-import type { KeyObject } from 'node:crypto'
-import { associatedData, keyVersionOf, open, seal } from '../../crypto/envelope.ts'
+/** The stored rows of values and their versions; value-seal.ts seals and opens the values in them. */
+import { keyVersionOf } from '../../crypto/envelope.ts'
 import { Failure } from '../../failure.ts'
 import { anyOf, type Db, fragment, type Sql, sql } from '../engine/sql.ts'
-import { findEnvironmentKey, type Keys, newestEnvironmentKey } from '../key/key.ts'
+import type { Keys } from '../key/key.ts'
 import { sealedSize, sizeOf } from './row-size.ts'
+import { type KeyMemory, type ValuePlace, valueSeals } from './value-seal.ts'
 
-/** Location of a value. The seal is bound to it, and to the version and the key version. */
-export type ValuePlace = {
-  readonly workspaceId: string
-  readonly projectId: string
-  readonly environmentId: string
-  readonly secretId: string
-  /** Owner of a personal value; empty for the shared one. */
-  readonly ownerId: string
-}
 export type SealedValue = {
   readonly environmentId: string
   readonly secretId: string
@@ -51,12 +42,6 @@ export type RenameRow = {
   readonly createdBy: string
   readonly message: string
 }
-/** Decrypted environment keys, cached with the workspace snapshot and dropped with it. */
-export type KeyMemory = {
-  readonly byVersion: Map<string, KeyObject>
-  readonly newest: Map<string, { readonly version: number; readonly key: KeyObject }>
-}
-
 /** Position in a walk over all sealed records of an environment. */
 export type ResealCursor = {
   readonly secretId: string
@@ -77,24 +62,10 @@ export const versionColumns = fragment(`
   created_at as "createdAt", created_by as "createdBy", message`)
 
 export function secretValueStore(db: Db, keys: Keys) {
-  async function loadKey(place: ValuePlace, version: number, memory: KeyMemory): Promise<KeyObject> {
-    const key = await findEnvironmentKey(db, keys, place, version)
-    memory.byVersion.set(keyName(place, version), key)
-    return key
-  }
-
   const measured = (query: Sql) => sizeOf(db, query)
 
   return {
-    async seal(place: ValuePlace, version: number, value: string, authors: string, memory: KeyMemory): Promise<Buffer> {
-      let newest = memory.newest.get(place.environmentId)
-      if (!newest) {
-        newest = await newestEnvironmentKey(db, keys, place)
-        memory.newest.set(place.environmentId, newest)
-      }
-      const data = valueData(place, version, authors, newest.version)
-      return seal(newest.key, newest.version, data, Buffer.from(value, 'utf8'))
-    },
+    ...valueSeals(db, keys),
 
     /**
      * Call before sealing anything in a transaction, because cached keys may be stale. A value sealed with a key that
@@ -115,19 +86,6 @@ export function secretValueStore(db: Db, keys: Keys) {
         if (memory.newest.get(environmentId)?.version !== version) memory.newest.delete(environmentId)
       }
       return new Map(rows.map(({ environmentId, revision }) => [environmentId, revision]))
-    },
-
-    /** Opens at once if the key is in memory: for a thousand values, promises would cost as much as their decryption. */
-    open(
-      place: ValuePlace,
-      row: { version: number; sealed: Uint8Array; authors: string },
-      memory: KeyMemory,
-    ): string | Promise<string> {
-      const keyVersion = keyVersionOf(row.sealed)
-      const openWith = (key: KeyObject) =>
-        open(key, valueData(place, row.version, row.authors, keyVersion), row.sealed).toString('utf8')
-      const key = memory.byVersion.get(keyName(place, keyVersion))
-      return key ? openWith(key) : loadKey(place, keyVersion, memory).then(openWith)
     },
 
     /** Size of the shared values and of this person's own. */
@@ -337,12 +295,3 @@ export function secretValueStore(db: Db, keys: Keys) {
 
 /** The owners whose values a person sees: the shared ones and their own. */
 export const ownersSeen = (ownerId: string) => (ownerId === '' ? [''] : ['', ownerId])
-
-const keyName = ({ environmentId }: ValuePlace, version: number) => `${environmentId}:${version}`
-
-function valueData(place: ValuePlace, version: number, authors: string, keyVersion: number): Buffer {
-  const shared = authors === '' ? 'value' : `value by ${authors}`
-  const field = place.ownerId === '' ? shared : `personal:${place.ownerId}`
-  const { workspaceId, projectId, environmentId, secretId } = place
-  return associatedData('secret-value', workspaceId, projectId, environmentId, secretId, version, field, keyVersion)
-}

@@ -2,7 +2,8 @@
 
 import { type Db, fragment, sql } from '../engine/sql.ts'
 import { sealedSize, sizeOf } from './row-size.ts'
-import { type ChangeRow, type RenameRow, type ValuePlace, type VersionRow, versionColumns } from './value.ts'
+import { type ChangeRow, type RenameRow, type VersionRow, versionColumns } from './value.ts'
+import type { ValuePlace } from './value-seal.ts'
 
 const changeColumns = fragment(`
   environment_id as "environmentId", secret_id as "secretId", version, revision, name, action,

@@ -2,7 +2,8 @@
 
 import { yieldToEventLoop } from '../../../event-loop.ts'
 import { Failure, invalid } from '../../../failure.ts'
-import type { ValuePlace, VersionRow } from '../../../store/secret/value.ts'
+import type { VersionRow } from '../../../store/secret/value.ts'
+import type { ValuePlace } from '../../../store/secret/value-seal.ts'
 import type { ProjectAccess } from '../../access/access.ts'
 import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context } from '../../context.ts'

@@ -90,7 +90,7 @@ export function createDelegatedReferences(ctx: Context, access: ProjectAccess): 
       if (!known || (isWithin(root, gap) && !isWithin(root, known))) gaps.set(name, gap)
     },
 
-    findGap: (root) => gaps.get(placeName(root)),
+    findGap: (root) => (gaps.size === 0 ? undefined : gaps.get(placeName(root))),
     findStop(gap) {
       const stop = stops.get(stopName(gap.at, gap.name))
       return stop && wayTo(stop.to, stop.environmentId)

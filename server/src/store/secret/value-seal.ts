@@ -1,0 +1,73 @@
+/** Seals and opens values: plaintext above this file, ciphertext below it. */
+import type { KeyObject } from 'node:crypto'
+import { associatedData, keyVersionOf, open, seal } from '../../crypto/envelope.ts'
+import type { Db } from '../engine/sql.ts'
+import { findEnvironmentKey, type Keys, newestEnvironmentKey } from '../key/key.ts'
+
+/** Location of a value. The seal is bound to it, and to the version and the key version. */
+export type ValuePlace = {
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly environmentId: string
+  readonly secretId: string
+  /** Owner of a personal value; empty for the shared one. */
+  readonly ownerId: string
+}
+
+/** Decrypted environment keys, cached with the workspace snapshot and dropped with it. */
+export type KeyMemory = {
+  readonly byVersion: Map<string, KeyObject>
+  readonly newest: Map<string, NewestKey>
+}
+type NewestKey = { readonly version: number; readonly key: KeyObject }
+
+/** Both work at once if the key is in memory: for a thousand values, promises would cost as much as their decryption. */
+export function valueSeals(db: Db, keys: Keys) {
+  async function loadKey(place: ValuePlace, version: number, memory: KeyMemory): Promise<KeyObject> {
+    const key = await findEnvironmentKey(db, keys, place, version)
+    memory.byVersion.set(keyName(place, version), key)
+    return key
+  }
+
+  async function loadNewestKey(place: ValuePlace, memory: KeyMemory): Promise<NewestKey> {
+    const newest = await newestEnvironmentKey(db, keys, place)
+    memory.newest.set(place.environmentId, newest)
+    return newest
+  }
+
+  return {
+    seal(
+      place: ValuePlace,
+      version: number,
+      value: string,
+      authors: string,
+      memory: KeyMemory,
+    ): Buffer | Promise<Buffer> {
+      const sealWith = ({ key, version: keyVersion }: NewestKey) =>
+        seal(key, keyVersion, valueData(place, version, authors, keyVersion), Buffer.from(value, 'utf8'))
+      const newest = memory.newest.get(place.environmentId)
+      return newest ? sealWith(newest) : loadNewestKey(place, memory).then(sealWith)
+    },
+
+    open(
+      place: ValuePlace,
+      row: { version: number; sealed: Uint8Array; authors: string },
+      memory: KeyMemory,
+    ): string | Promise<string> {
+      const keyVersion = keyVersionOf(row.sealed)
+      const openWith = (key: KeyObject) =>
+        open(key, valueData(place, row.version, row.authors, keyVersion), row.sealed).toString('utf8')
+      const key = memory.byVersion.get(keyName(place, keyVersion))
+      return key ? openWith(key) : loadKey(place, keyVersion, memory).then(openWith)
+    },
+  }
+}
+
+const keyName = ({ environmentId }: ValuePlace, version: number) => `${environmentId}:${version}`
+
+function valueData(place: ValuePlace, version: number, authors: string, keyVersion: number): Buffer {
+  const shared = authors === '' ? 'value' : `value by ${authors}`
+  const field = place.ownerId === '' ? shared : `personal:${place.ownerId}`
+  const { workspaceId, projectId, environmentId, secretId } = place
+  return associatedData('secret-value', workspaceId, projectId, environmentId, secretId, version, field, keyVersion)
+}
