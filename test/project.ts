@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { filesLoadedBy } from './import-graph.ts'
-import { deepOnly, perEngine, times } from './tier.ts'
+import { deepOnly, notOnSqlite, perEngine, times } from './tier.ts'
 
 const root = join(import.meta.dirname, '..')
 /** Rooms are tested through HTTP on both engines; pure functions (all tests in crypto and domain) and the house need none. */
@@ -43,11 +43,7 @@ const sqlite = (isFast: boolean) => ({
   ...shared,
   name: 'sqlite',
   include: rooms,
-  exclude: [
-    'server/src/http/pgbouncer.test.ts',
-    // The fast tier rotates on PostgreSQL, where other nodes take part.
-    ...(isFast ? [...deepOnly, 'server/src/operator/rotation.test.ts'] : []),
-  ],
+  exclude: ['server/src/http/pgbouncer.test.ts', ...(isFast ? [...deepOnly, ...notOnSqlite] : [])],
   env: { COFFER_TEST_ENGINE: 'sqlite', ...(isFast ? bundledServer : {}) },
   globalSetup: ['test/sqlite.ts', 'test/built-dashboard.ts', 'test/server-program.ts'],
 })

@@ -2,13 +2,16 @@ import { globSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { allProjects, dependsOnTier, fastProjects, filesOf, remainingProjects } from './project.ts'
-import { deepOnly, perEngine } from './tier.ts'
+import { deepOnly, notOnSqlite, perEngine } from './tier.ts'
 
 const root = join(import.meta.dirname, '..')
 
-test.each([...perEngine, ...deepOnly])('%s, which one tier runs differently, names files that are there', (pattern) => {
-  expect(globSync(pattern, { cwd: root })).not.toEqual([])
-})
+test.each([...perEngine, ...deepOnly, ...notOnSqlite])(
+  '%s, which one tier runs differently, names files that are there',
+  (pattern) => {
+    expect(globSync(pattern, { cwd: root })).not.toEqual([])
+  },
+)
 
 describe('what "npm test" and then "npm run test:deep" run', () => {
   const runsOf = (projects: ReturnType<typeof allProjects>) =>
@@ -20,6 +23,15 @@ describe('what "npm test" and then "npm run test:deep" run', () => {
     const files = new Set([...all].map((run) => run.replace(/^.*: /, '')))
     const written = globSync('**/*.test.ts', { cwd: root, exclude: ['**/node_modules', '**/dist'] })
     expect([...files].toSorted()).toEqual(written.toSorted())
+  })
+
+  test('leaves no file out of the fast tier that is not in the deep tier alone', () => {
+    const inFast = new Set([...fast].map((run) => run.replace(/^.*: /, '')))
+    const onlyDeep = new Set(deepOnly.flatMap((pattern) => globSync(pattern, { cwd: root })))
+    const rooms = [...all]
+      .filter((run) => /^(unit|sqlite|dashboard): /.test(run))
+      .map((run) => run.replace(/^.*: /, ''))
+    expect(rooms.filter((file) => !inFast.has(file) && !onlyDeep.has(file))).toEqual([])
   })
 
   test('differs where a file runs twice', () => {

@@ -14,7 +14,9 @@ export const times = (fast: number, deep: number) => (isDeep ? deep : fast)
  */
 export const deepOnly: readonly string[] = [
   'cli/src/cache/offline-cache.test.ts',
+  'cli/src/commands/export.test.ts',
   'cli/src/commands/login-refusal.test.ts',
+  'cli/src/commands/secrets/edit.test.ts',
   'cli/src/commands/sync/sync.test.ts',
   'cli/src/package.test.ts',
   'cli/src/run/watch.test.ts',
@@ -56,6 +58,7 @@ export const deepOnly: readonly string[] = [
   'dashboard/src/plain/device-login.test.ts',
   'dashboard/src/plain/device.test.ts',
   'dashboard/src/plain/invite.test.ts',
+  'dashboard/src/plain/share.test.ts',
   'sdk/src/package.test.ts',
   'server/src/domain/backup/target/s3-fault.test.ts',
   'server/src/http/limits/fairness.test.ts',
@@ -87,10 +90,17 @@ export const deepOnly: readonly string[] = [
   'server/src/store/upgrade-kill.test.ts',
   'test/deploy-schema.test.ts',
   'test/first-minute.test.ts',
+  'test/github-action.test.ts',
   'test/image.test.ts',
   'test/integration-docs.test.ts',
   'test/operation-docs.test.ts',
   'test/proxy.test.ts',
+]
+
+/** Files about several nodes, which the fast tier runs on PostgreSQL alone: on SQLite there is one in production. */
+export const notOnSqlite: readonly string[] = [
+  'server/src/http/nodes{,-change-log,-policy,-service-account}.test.ts',
+  'server/src/operator/{,after-,node-}rotation.test.ts',
 ]
 
 /**
