@@ -23,7 +23,7 @@ const environment = {
   COFFER_TEST_TIER: tier,
   COFFER_TEST_AFTER_FAST: isRest ? 'yes' : 'no',
   // Every project starts processes of its own, which load the same packages.
-  NODE_COMPILE_CACHE: join(tmpdir(), 'coffer-test-compiled'),
+  NODE_COMPILE_CACHE: join(root, 'node_modules', '.coffer-test-compiled'),
 }
 
 type Ended = { readonly ok: boolean; readonly output: string }
