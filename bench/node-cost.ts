@@ -2,6 +2,7 @@
  * `npm run bench:nodes`: processor time per request of one and of two processes on one PostgreSQL, with the time of
  * PostgreSQL. Each row is compared with a reference load in the same round.
  */
+import { keepCoresBusy } from './busy-cores.ts'
 import { printRow, readCostOptions } from './cost-table.ts'
 import { openPostgres } from './engine.ts'
 import { findGenerator, median } from './load.ts'
@@ -13,7 +14,8 @@ import { seed, seedAnother } from './seed.ts'
 
 const help = `npm run bench:nodes -- [options]
 
-Measures the processor time per request of one and two processes on one PostgreSQL, PostgreSQL included.
+Measures the processor time per request of one and two processes on one PostgreSQL, PostgreSQL included. Every core
+is kept busy meanwhile, at the lowest priority, so that no load has one to itself.
 
   --only NAME     only rows whose name contains NAME, such as "two workspaces"
   --seconds N     length of each measurement (2)
@@ -30,6 +32,7 @@ type Cost = {
 }
 
 const generator = findGenerator()
+const busy = keepCoresBusy()
 const engine = await openPostgres()
 const dataDir = makeFolder()
 const running: Running[] = []
@@ -54,6 +57,7 @@ try {
   await record?.close()
   for (const child of running) await child.stop()
   await engine.stop()
+  busy.stop()
 }
 
 /** Much of the code of a new process is not compiled yet, and a process with half of the requests compiles it later. */
