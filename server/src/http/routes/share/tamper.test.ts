@@ -1,6 +1,6 @@
 /** A tampered share cannot be opened; a share whose keys were rotated opens as before. */
 import type { IssuedShare } from '@coffer/contract/share'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { registerOwner, startService, type TestService } from '../../../../../test/harness.ts'
 import { type Cell, openRaw, type RawDatabase, type RawRow } from '../../../../../test/raw-database.ts'
 import { createShareProject, expectGone, type ShareProject } from '../../../../../test/share.ts'
@@ -80,6 +80,25 @@ describe('a row with a changed', () => {
     expectGone(await project.view(share.token))
     await project.revoke(share.id)
   })
+})
+
+test('a row that is changed after it was found cannot be opened, and no view is taken', async () => {
+  const { id, token } = await project.make({ content: 'x', maxViews: 1 })
+  const { engine } = service.app.services
+  const join = engine.joinTransaction
+  const joined = vi.spyOn(engine, 'joinTransaction').mockImplementationOnce(async (...asked) => {
+    await set(id, 'max_views', 2)
+    return join(...asked)
+  })
+  try {
+    expectGone(await project.view(token))
+    expect(joined).toHaveBeenCalledTimes(1)
+  } finally {
+    joined.mockRestore()
+  }
+  expect(await row(id)).toMatchObject({ views: 0, state: 'active' })
+  await set(id, 'max_views', 1)
+  expect((await project.view(token)).body).toEqual({ content: 'x', viewsLeft: 0 })
 })
 
 test('a row without its MAC cannot be opened, is reported by the doctor command, and blocks no root key rotation', async () => {
