@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { Worker } from 'node:worker_threads'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { Failure } from '../../failure.ts'
 import { type Engine, sql } from './sql.ts'
 import { openSqlite } from './sqlite.ts'
@@ -134,13 +134,32 @@ test('the thread of checkpoints ends when nothing is written, and the next check
   expect(existsSync(`${path}-wal`)).toBe(false)
 })
 
+/** 36 MB. */
+async function writeMuch(): Promise<void> {
+  const text = 'x'.repeat(3_000)
+  for (let round = 0; round < 120; round++) await Promise.all(Array.from({ length: 100 }, () => write(text)))
+}
+
+test('the WAL stays short when no thread can be started', async () => {
+  const starts = vi.spyOn(process.getBuiltinModule('node:worker_threads'), 'Worker').mockImplementation(() => {
+    throw new Error('too many threads')
+  })
+  try {
+    await writeMuch()
+    expect(starts).toHaveBeenCalled()
+  } finally {
+    starts.mockRestore()
+  }
+  expect(await count()).toBe(12_000)
+  expect(statSync(join(folder, 'test.db-wal')).size).toBeLessThan(24 * 1024 * 1024)
+})
+
 test('the WAL stays short when no thread can open the file', async () => {
   await write('first')
   // Open connections keep the moved file.
   await rename(join(folder, 'test.db'), join(folder, 'moved.db'))
   await mkdir(join(folder, 'test.db'))
-  const text = 'x'.repeat(3_000)
-  for (let round = 0; round < 120; round++) await Promise.all(Array.from({ length: 100 }, () => write(text)))
+  await writeMuch()
   expect(await count()).toBe(12_001)
   expect(statSync(join(folder, 'test.db-wal')).size).toBeLessThan(24 * 1024 * 1024)
   expect(statSync(join(folder, 'moved.db')).size).toBeGreaterThan(20 * 1024 * 1024)

@@ -20,6 +20,8 @@ const tooLongPages = 4_000
 const commitsPerLook = 8
 /** A thread holds some 5 MB, and starts within milliseconds. */
 const threadIdleMs = 10_000
+/** A thread may be missing for a while only: too many processes, or too little memory. */
+const threadRetryMs = 60_000
 
 type Wal = {
   /** Call before a transaction. Rejects if a disk failure may have lost commits that cannot be recovered. */
@@ -47,7 +49,7 @@ export function openWal(
   /** The checkpointer, and those that are ending. */
   const threads = new Set<Worker>()
   let retirement: NodeJS.Timeout | undefined
-  let hasThread = true
+  let noThreadBefore = 0
   /**
    * A checkpoint has two passes: the first runs beside writers, the second once that is done, with writers held back.
    */
@@ -69,15 +71,25 @@ export function openWal(
     const worker = new Worker(new URL('./sqlite-checkpoint.js', import.meta.url), { workerData: path })
     worker.unref()
     threads.add(worker)
-    // Without a thread, checkpoints run on the event loop: they delay requests, but the log stays short.
-    return worker
-      .on('error', () => {
-        hasThread = false
-      })
-      .once('exit', () => {
-        threads.delete(worker)
-        if (checkpointer === worker) checkpointer = undefined
-      })
+    return worker.on('error', waitForThread).once('exit', () => {
+      threads.delete(worker)
+      if (checkpointer === worker) checkpointer = undefined
+    })
+  }
+
+  /** Without a thread, checkpoints run on the event loop: they delay requests, but the log stays short. */
+  function waitForThread(): void {
+    noThreadBefore = performance.now() + threadRetryMs
+  }
+
+  function findCheckpointer(): Worker | undefined {
+    if (performance.now() < noThreadBefore) return undefined
+    try {
+      checkpointer ??= startCheckpointer()
+    } catch {
+      waitForThread()
+    }
+    return checkpointer
   }
 
   function retireCheckpointer(): void {
@@ -94,10 +106,9 @@ export function openWal(
 
   /** Resolves even if the checkpoint failed: the log is then still long, and the next look starts another. */
   async function checkpoint(): Promise<void> {
-    if (!hasThread) return checkpointHere()
+    const worker = findCheckpointer()
+    if (!worker) return checkpointHere()
     clearTimeout(retirement)
-    checkpointer ??= startCheckpointer()
-    const worker = checkpointer
     return new Promise((resolve) => {
       const done = () => {
         worker.off('message', done).off('exit', done)
