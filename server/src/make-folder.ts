@@ -5,13 +5,11 @@ import { codeOf } from './error-code.ts'
 
 /** With the folders above it. With `recursive`, Node never returns from a path in /proc, where nothing can be made. */
 export function makeFolder(path: string): void {
+  if (!existsSync(dirname(path))) makeFolder(dirname(path))
   try {
     mkdirSync(path, { mode: 0o700 })
   } catch (error) {
-    const code = codeOf(error)
-    if (code === 'EEXIST' && statSync(path).isDirectory()) return
-    if (code !== 'ENOENT' || existsSync(dirname(path))) throw error
-    makeFolder(dirname(path))
-    makeFolder(path)
+    // It was there, or another process has just made it.
+    if (codeOf(error) !== 'EEXIST' || !statSync(path).isDirectory()) throw error
   }
 }
