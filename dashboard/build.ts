@@ -69,18 +69,24 @@ export async function buildDashboard(): Promise<void> {
 /** Several builds may end at once: each sets aside what it finds, until it is the first to take the place. */
 function replaceBuild(newFolder: string): void {
   const oldFolder = `${newFolder}-old`
-  const isDone = (from: string, to: string, harmless: readonly string[]) => {
-    try {
-      renameSync(from, to)
-      return true
-    } catch (error) {
-      if (harmless.includes(String((error as NodeJS.ErrnoException).code))) return false
-      throw error
-    }
-  }
   for (;;) {
-    if (isDone(distFolder, oldFolder, ['ENOENT'])) rmSync(oldFolder, { recursive: true, force: true })
-    if (isDone(newFolder, distFolder, ['ENOTEMPTY', 'EEXIST'])) return
+    const trouble = tryRename(distFolder, oldFolder, ['ENOENT', 'EXDEV'])
+    if (trouble === undefined) rmSync(oldFolder, { recursive: true, force: true })
+    // In a container, a folder of the image cannot be renamed.
+    if (trouble === 'EXDEV') rmSync(distFolder, { recursive: true, force: true })
+    if (tryRename(newFolder, distFolder, ['ENOTEMPTY', 'EEXIST']) === undefined) return
+  }
+}
+
+/** Returns which of the expected errors has occurred. */
+function tryRename(from: string, to: string, expected: readonly string[]): string | undefined {
+  try {
+    renameSync(from, to)
+    return undefined
+  } catch (error) {
+    const code = expected.find((one) => one === (error as NodeJS.ErrnoException).code)
+    if (code === undefined) throw error
+    return code
   }
 }
 
