@@ -148,4 +148,4 @@ function isMarked(file: string): boolean {
 }
 
 /** Whether the tiers may run it differently. */
-export const dependsOnTier = (file: string): boolean => filesLoadedBy(join(root, file)).some(isMarked)
+const dependsOnTier = (file: string): boolean => filesLoadedBy(join(root, file)).some(isMarked)

@@ -97,7 +97,7 @@ export const deepOnly: readonly string[] = [
   'test/proxy.test.ts',
 ]
 
-/** Files about several nodes, which the fast tier runs on PostgreSQL alone: on SQLite there is one in production. */
+/** Files about several nodes and about rotations beside a running service, which the fast tier runs on PostgreSQL alone. */
 export const notOnSqlite: readonly string[] = [
   'server/src/http/nodes{,-change-log,-policy,-service-account}.test.ts',
   'server/src/operator/{,after-,node-}rotation.test.ts',

@@ -262,7 +262,7 @@ describe('the service keeps running', () => {
     await expectGenuineTrail(service, session)
   })
 
-  // The fast tier kills rotations of environment keys: environment-rotation.test.ts.
+  // The fast tier kills rotations of environment keys, on SQLite: environment-rotation.test.ts.
   if (isDeep) {
     test(`while the rotation of the root is killed ${moments.length} times, and the next one completes it`, async () => {
       await renewJwt()

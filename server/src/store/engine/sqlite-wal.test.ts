@@ -140,10 +140,12 @@ async function writeMuch(): Promise<void> {
   for (let round = 0; round < 120; round++) await Promise.all(Array.from({ length: 100 }, () => write(text)))
 }
 
+function failToStart(): never {
+  throw new Error('too many threads')
+}
+
 test('the WAL stays short when no thread can be started', async () => {
-  const starts = vi.spyOn(process.getBuiltinModule('node:worker_threads'), 'Worker').mockImplementation(() => {
-    throw new Error('too many threads')
-  })
+  const starts = vi.spyOn(process.getBuiltinModule('node:worker_threads'), 'Worker').mockImplementation(failToStart)
   try {
     await writeMuch()
     expect(starts).toHaveBeenCalled()
