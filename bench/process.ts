@@ -97,7 +97,7 @@ export const startLeastNode = (
   response: Response,
   target: string,
   order: 'lock' | 'free' | 'forward',
-): Promise<Running> => startReference('bench/least-node.ts', response, target, order)
+): Promise<Running> => startReference('bench/nodes/least.ts', response, target, order)
 
 async function startReference(program: string, response: Response, ...args: string[]): Promise<Running> {
   const headers = Object.fromEntries([...response.headers].filter(([name]) => !nodeHeaders.includes(name)))

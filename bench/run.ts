@@ -14,7 +14,7 @@ import { measureGrowth, wantsGrowth } from './growth.ts'
 import { findGenerator } from './load.ts'
 import type { Bench } from './measure.ts'
 import { measureMemory } from './memory.ts'
-import { measureNodes, wantsNodes } from './nodes.ts'
+import { measureNodes, wantsNodes } from './nodes/two-processes.ts'
 import { help, type Options, readOptions, readOrEnd } from './options.ts'
 import {
   commandHeading,

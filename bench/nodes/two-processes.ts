@@ -1,11 +1,11 @@
 /** Two processes on one PostgreSQL with half of the connections each, compared with one process with all of them. */
-import { readOne, writeOne } from './case.ts'
-import { type Engine, endService } from './engine.ts'
-import type { Result } from './load.ts'
-import { type Bench, closeCase, rowOf } from './measure.ts'
-import { startService } from './process.ts'
-import { makeFolder } from './scratch.ts'
-import { seed } from './seed.ts'
+import { readOne, writeOne } from '../case.ts'
+import { type Engine, endService } from '../engine.ts'
+import type { Result } from '../load.ts'
+import { type Bench, closeCase, rowOf } from '../measure.ts'
+import { startService } from '../process.ts'
+import { makeFolder } from '../scratch.ts'
+import { seed } from '../seed.ts'
 
 const title = 'PostgreSQL, two processes'
 const plans = [readOne, writeOne]

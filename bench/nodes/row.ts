@@ -1,8 +1,8 @@
 /** The rows of `npm run bench:nodes`: each compares a load with a reference load. */
-import { readers, writers } from './case.ts'
-import { type Load, methodOf } from './load.ts'
-import { type Running, startBare, startLeastNode } from './process.ts'
-import { bearer, type Seeded } from './seed.ts'
+import { readers, writers } from '../case.ts'
+import { type Load, methodOf } from '../load.ts'
+import { type Running, startBare, startLeastNode } from '../process.ts'
+import { bearer, type Seeded } from '../seed.ts'
 
 type NodeRequest = Omit<Load, 'seconds' | 'connections' | 'url'> & { readonly path: string }
 /** A request to one process by some of the connections. */

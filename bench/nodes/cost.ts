@@ -2,15 +2,16 @@
  * `npm run bench:nodes`: processor time per request of one and of two processes on one PostgreSQL, with the time of
  * PostgreSQL. Each row is compared with a reference load in the same round.
  */
+
+import { printRow, readCostOptions } from '../cost-table.ts'
+import { openPostgres } from '../engine.ts'
+import { findGenerator, median } from '../load.ts'
+import { type Running, startService } from '../process.ts'
+import { makeFolder } from '../scratch.ts'
+import { seed, seedAnother } from '../seed.ts'
 import { keepCoresBusy } from './busy-cores.ts'
-import { printRow, readCostOptions } from './cost-table.ts'
-import { openPostgres } from './engine.ts'
-import { findGenerator, median } from './load.ts'
-import { type NodeRow, referenceRows, type Share, serviceRows } from './node-row.ts'
-import { type Running, startService } from './process.ts'
 import { openRecord, type RequestRecord } from './recorded.ts'
-import { makeFolder } from './scratch.ts'
-import { seed, seedAnother } from './seed.ts'
+import { type NodeRow, referenceRows, type Share, serviceRows } from './row.ts'
 
 const help = `npm run bench:nodes -- [options]
 
