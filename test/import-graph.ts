@@ -22,7 +22,7 @@ export function importsOf(file: string): Import[] {
   }))
 }
 
-/** What a file loads, read once: most files are loaded with many others. */
+/** The files that each file loads. Each is read once, since most are loaded with many others. */
 const loads = new Map<string, readonly string[]>()
 
 function loadsOf(file: string): readonly string[] {
