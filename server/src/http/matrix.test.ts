@@ -101,7 +101,12 @@ const ownTokens = (caller: Caller) => {
 }
 
 const outsiders = ['nobody', 'expired', 'revoked', 'strangers'] as const
-const groups: readonly string[] = [...outsiders, ...people.map(({ name }) => name), 'service accounts', 'identities']
+/** The engine does not depend on the caller: on one engine, the fast tier has fewer of them. */
+const asking =
+  isDeep || engine === 'sqlite'
+    ? people
+    : people.filter(({ grants }) => grants.every(([, scope]) => scope === 'all' || scope === 'right environment'))
+const groups: readonly string[] = [...outsiders, ...asking.map(({ name }) => name), 'service accounts', 'identities']
 
 /** Tens of thousands of requests on a busy machine may take long. */
 const patienceMs = 300_000
@@ -144,7 +149,7 @@ beforeAll(async () => {
   callers.set('expired', dead(expired, tokens))
   callers.set('revoked', await createRevoked(stage, owner, tokens))
   callers.set('strangers', await createStrangers(stage, owner, tokens))
-  for (const person of people) {
+  for (const person of asking) {
     callers.set(person.name, await createCallers(stage, person, owner, ownersToken.id, adminsToken.id))
   }
   callers.set('service accounts', await createServiceCallers(stage, owner, ownersToken.id))
