@@ -1,6 +1,6 @@
 /** For tests of what a node keeps in memory. */
 import type { TestService } from './harness.ts'
-import { until } from './program.ts'
+import { until } from './wait.ts'
 
 /** Waits until the node has processed everything that the change log contains now, including its own changes. */
 export async function hear(node: TestService): Promise<void> {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { inject, onTestFinished } from 'vitest'
-import { until } from './program.ts'
+import { until } from './wait.ts'
 
 type Variables = Readonly<Record<string, string | undefined>>
 

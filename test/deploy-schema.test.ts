@@ -11,7 +11,8 @@ import { parse, parseAllDocuments } from 'yaml'
 import { caller } from './caller.ts'
 import { requirePrograms } from './debian-package.ts'
 import { registerOwner } from './harness.ts'
-import { listening, startCommand, until } from './program.ts'
+import { listening, startCommand } from './program.ts'
+import { until } from './wait.ts'
 
 await requirePrograms('systemd', 'strace')
 

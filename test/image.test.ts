@@ -8,7 +8,8 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { caller } from './caller.ts'
 import { requirePrograms } from './debian-package.ts'
 import { freePort } from './postgres.ts'
-import { type Listening, listening, type Settings, startCommand, until } from './program.ts'
+import { type Listening, listening, type Settings, startCommand } from './program.ts'
+import { until } from './wait.ts'
 
 await requirePrograms('buildah')
 

@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from './postgres.ts'
-import { until } from './program.ts'
+import { until } from './wait.ts'
 
 /** Fewer connections than one node alone would open. */
 const serverConnections = 6

@@ -1,7 +1,8 @@
 /** The service as a separate process, with the test client. */
 import { Agent } from 'node:http'
 import { type Call, caller } from './caller.ts'
-import { type Listening, type Settings, startListening } from './program.ts'
+import type { Listening, Settings } from './program.ts'
+import { startListening } from './start-server.ts'
 
 export type Serving = Listening & { readonly call: Call }
 

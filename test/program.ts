@@ -1,7 +1,8 @@
-/** Runs the program as an operator would: a separate process with only the given environment. */
+/** Runs programs as an operator would: each a separate process with only the given environment. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { until } from './wait.ts'
 
 export type Ended = {
   readonly code: number | null
@@ -28,14 +29,6 @@ const children = new Set<ChildProcess>()
 process.once('exit', () => {
   for (const child of children) child.kill('SIGKILL')
 })
-
-/** The bundle of the sources (server-program.ts), or without one, the sources. */
-const main = process.env.COFFER_TEST_SERVER ?? join(root, 'server/src/main.ts')
-
-/** `node server/src/main.ts …` */
-export function startProgram(args: readonly string[], settings: Settings = {}): Program {
-  return startNode([main, ...args], settings)
-}
 
 export function startNode(args: readonly string[], settings: Settings = {}): Program {
   return startCommand(process.execPath, args, settings)
@@ -94,10 +87,6 @@ export function startCommand(
   }
 }
 
-export async function runProgram(args: readonly string[], settings: Settings = {}): Promise<Ended> {
-  return startProgram(args, settings).ended
-}
-
 export type Listening = {
   readonly program: Program
   readonly url: string
@@ -108,18 +97,6 @@ export type Listening = {
   stop(): Promise<Ended>
   /** Kills it, like a power failure. */
   destroy(): Promise<Ended>
-}
-
-/** Starts the service on a free port unless the settings name one. */
-export async function startListening(settings: Settings, nodeArgs: readonly string[] = []): Promise<Listening> {
-  return listening(
-    startNode([...nodeArgs, main], {
-      COFFER_PORT: '0',
-      COFFER_RATE_LIMIT: '0',
-      COFFER_SHARE_RATE_LIMIT: '0',
-      ...settings,
-    }),
-  )
 }
 
 /** Resolves once the program listens. */
@@ -157,44 +134,4 @@ export async function listening(program: Program): Promise<Listening> {
 export function messagesOf(log: string): string[] {
   const lines = log.split('\n').filter((line) => line.startsWith('{') && line.endsWith('}'))
   return lines.map((line) => String(JSON.parse(line).msg))
-}
-
-/** Polls until there is a result. The last attempt starts after the deadline, so a slow attempt does not fail it. */
-export async function until<Result>(
-  ask: () => Result | undefined | Promise<Result | undefined>,
-  deadlineMs: number,
-  what: string,
-): Promise<Result> {
-  const startedAt = performance.now()
-  while (true) {
-    const askedAt = performance.now()
-    const answer = await ask()
-    if (answer !== undefined) return answer
-    if (askedAt - startedAt > deadlineMs) throw new Error(`not within ${deadlineMs} ms: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
-}
-
-/** Measures elapsed milliseconds without the time in which this process or the machine stands still. */
-export function startWatch(): { stop(): number } {
-  const intervalMs = 10
-  let elapsedMs = 0
-  const timer = setInterval(() => {
-    elapsedMs += intervalMs
-  }, intervalMs)
-  return {
-    stop: () => {
-      clearInterval(timer)
-      return elapsedMs
-    },
-  }
-}
-
-/** Rejects if the work takes longer. */
-export async function withinSeconds<Result>(seconds: number, work: Promise<Result>): Promise<Result> {
-  let timer: NodeJS.Timeout | undefined
-  const deadline = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no result within ${seconds} seconds`)), seconds * 1_000)
-  })
-  return Promise.race([work, deadline]).finally(() => clearTimeout(timer))
 }

@@ -10,8 +10,9 @@ import { setup as buildPages } from './built-dashboard.ts'
 import { makeCertificate } from './certificate.ts'
 import { requirePrograms } from './debian-package.ts'
 import { freePort, type Postgres, startPostgres } from './postgres.ts'
-import { type Listening, listening, type Program, startCommand, startNode, until } from './program.ts'
+import { type Listening, listening, type Program, startCommand, startNode } from './program.ts'
 import { startRedis, type TestRedis } from './redis.ts'
+import { until } from './wait.ts'
 
 await requirePrograms('redis-server', 'nginx')
 

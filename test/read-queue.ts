@@ -1,7 +1,7 @@
 /** The queue of large reads: a few requests wait in it, and all others are refused. */
 import { expect } from 'vitest'
 import { createToken, type TestService } from './harness.ts'
-import { until } from './program.ts'
+import { until } from './wait.ts'
 
 /** One request runs, 32 wait for it, and all others are refused with a 503. */
 export async function expectReadQueue(service: TestService, session: string, path: string): Promise<void> {

@@ -3,7 +3,7 @@ import { asOperator } from '../server/src/domain/context.ts'
 import { rotateRoot } from '../server/src/domain/workspace/key.ts'
 import { countRootUses } from '../server/src/store/key/rotation.ts'
 import type { TestService } from './harness.ts'
-import { until } from './program.ts'
+import { until } from './wait.ts'
 
 export const rotate = ({ app }: TestService) => rotateRoot(asOperator(app.services), () => undefined, 0)
 

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { startPostgres } from './postgres.ts'
 import { connectPostgres } from './postgres-client.ts'
-import { until } from './program.ts'
+import { until } from './wait.ts'
 
 const limitMs = 120_000
 

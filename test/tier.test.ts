@@ -51,6 +51,8 @@ describe('what "npm test" and then "npm run test:deep" run', () => {
   test('is the same, and runs once, where nothing that a file loads knows the tier', () => {
     const once = [...all.difference(remaining)]
     expect(once).toContain('sqlite: server/src/http/routes/secret/write.test.ts')
+    // It waits for conditions, and starts no server.
+    expect(once).toContain('sqlite: server/src/http/routes/health.test.ts')
     expect(remaining).toContain('postgres: server/src/http/routes/secret/write.test.ts')
   })
 })

@@ -11,7 +11,7 @@ import {
   type TestService,
   type TestUser,
 } from './harness.ts'
-import { until } from './program.ts'
+import { until } from './wait.ts'
 
 /** A change that one node acknowledged takes effect on the others within this time. */
 export const allowedMs = 1_000

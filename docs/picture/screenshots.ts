@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { type Browser, type BrowserContextOptions, chromium } from 'playwright-core'
 import { buildDashboard, isFresh } from '../../dashboard/build.ts'
 import { browserOptions } from '../../test/browser-program.ts'
-import { startListening } from '../../test/program.ts'
+import { startListening } from '../../test/start-server.ts'
 import { createExample, type Example } from './example-data.ts'
 
 const folder = join(import.meta.dirname, 'pages')

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import { type Dice, pick } from '../../test/dice.ts'
-import { startListening } from '../../test/program.ts'
+import { startListening } from '../../test/start-server.ts'
 import { bothEngines, type Case, type Trial } from '../case.ts'
 import { ask } from '../load/ask.ts'
 import { createFuzzer } from './fuzz-request.ts'

@@ -1,6 +1,7 @@
 /** Four processes share one rate limit in Redis: exactly as many concurrent requests pass as the limit allows. */
-import { type Listening, startListening } from '../../test/program.ts'
+import type { Listening } from '../../test/program.ts'
 import { startRedis } from '../../test/redis.ts'
+import { startListening } from '../../test/start-server.ts'
 import type { Case } from '../case.ts'
 import { ask, pause } from '../load/ask.ts'
 import { requireProgram } from '../required-program.ts'

@@ -2,9 +2,10 @@
  * Malformed bytes: the corpus of the tests, and randomly damaged requests. Each gets a response or a closed connection.
  */
 import { type Dice, pick } from '../../test/dice.ts'
-import { type Listening, startListening } from '../../test/program.ts'
+import type { Listening } from '../../test/program.ts'
 import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../../test/raw-request.ts'
 import { open, parseAnswers, receive } from '../../test/raw-socket.ts'
+import { startListening } from '../../test/start-server.ts'
 import { bothEngines, type Case } from '../case.ts'
 import { ask } from '../load/ask.ts'
 import { register } from '../load/tenant.ts'

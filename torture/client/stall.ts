@@ -3,9 +3,9 @@
  * users must succeed.
  */
 import type { Socket } from 'node:net'
-import { startListening } from '../../test/program.ts'
 import { head, json } from '../../test/raw-request.ts'
 import { open } from '../../test/raw-socket.ts'
+import { startListening } from '../../test/start-server.ts'
 import { bothEngines, type Case, type Trial } from '../case.ts'
 import { ask, must, pause } from '../load/ask.ts'
 import { createProject, register } from '../load/tenant.ts'

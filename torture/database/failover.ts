@@ -1,6 +1,8 @@
 /** A PostgreSQL with a synchronous standby loses its primary under load: nothing acknowledged may be lost. */
-import { startListening, until } from '../../test/program.ts'
+
 import { startReplicatedPostgres } from '../../test/standby.ts'
+import { startListening } from '../../test/start-server.ts'
+import { until } from '../../test/wait.ts'
 import type { Case, Trial } from '../case.ts'
 import { pause } from '../load/ask.ts'
 import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'

@@ -1,6 +1,7 @@
 /** PostgreSQL is stopped `immediate` (like a power failure) or `fast` (like an upgrade); Coffer recovers by itself. */
 import { startPostgres } from '../../test/postgres.ts'
-import { startListening, until } from '../../test/program.ts'
+import { startListening } from '../../test/start-server.ts'
+import { until } from '../../test/wait.ts'
 import type { Case } from '../case.ts'
 import { ask, pause } from '../load/ask.ts'
 import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'

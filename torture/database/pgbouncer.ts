@@ -1,7 +1,8 @@
 /** PgBouncer in transaction mode is stopped (SIGTERM) or killed (SIGKILL) and restarted; Coffer recovers by itself. */
 import { startPgbouncer } from '../../test/pgbouncer.ts'
 import { startPostgres } from '../../test/postgres.ts'
-import { startListening, until } from '../../test/program.ts'
+import { startListening } from '../../test/start-server.ts'
+import { until } from '../../test/wait.ts'
 import type { Case, Trial } from '../case.ts'
 import { ask, pause } from '../load/ask.ts'
 import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'

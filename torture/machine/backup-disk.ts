@@ -4,7 +4,9 @@
  */
 import { readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Listening, type Settings, startListening, startNode, until } from '../../test/program.ts'
+import { type Listening, type Settings, startNode } from '../../test/program.ts'
+import { startListening } from '../../test/start-server.ts'
+import { until } from '../../test/wait.ts'
 import { bothEngines, type Case, type Trial } from '../case.ts'
 import { ask } from '../load/ask.ts'
 import { checkRegisters, createRegisters, type Load, startLoad } from '../load/register-load.ts'

@@ -1,7 +1,8 @@
 /** The wall clock jumps forward and back, by seconds up to years, while the service works. */
 import { join } from 'node:path'
 import { pick } from '../../test/dice.ts'
-import { startListening, until } from '../../test/program.ts'
+import { startListening } from '../../test/start-server.ts'
+import { until } from '../../test/wait.ts'
 import { bothEngines, type Case } from '../case.ts'
 import { ask, must } from '../load/ask.ts'
 import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'

@@ -3,7 +3,8 @@ import { closeSync, cpSync, mkdirSync, openSync, readdirSync, readSync, rmSync, 
 import { join } from 'node:path'
 import { type Dice, pick } from '../../test/dice.ts'
 import { type Postgres, startPostgres } from '../../test/postgres.ts'
-import { type Listening, runProgram, type Settings, startListening } from '../../test/program.ts'
+import type { Listening, Settings } from '../../test/program.ts'
+import { runProgram, startListening } from '../../test/start-server.ts'
 import { bothEngines, type Case, type Trial } from '../case.ts'
 import { createTruth, examine, type Truth } from './flip-truth.ts'
 

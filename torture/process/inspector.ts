@@ -1,5 +1,6 @@
 /** Live heap size of a process started with `--inspect`. */
-import { type Program, until } from '../../test/program.ts'
+import type { Program } from '../../test/program.ts'
+import { until } from '../../test/wait.ts'
 
 type Inspector = { heapBytes(): Promise<number>; close(): void }
 

@@ -1,7 +1,9 @@
 /** kill -9 at random moments: acknowledged writes survive, and other writes are applied completely or not at all. */
 import { join } from 'node:path'
-import { type Listening, runProgram, startListening, until } from '../../test/program.ts'
+import type { Listening } from '../../test/program.ts'
+import { runProgram, startListening } from '../../test/start-server.ts'
 import { findBrokenRows } from '../../test/store.ts'
+import { until } from '../../test/wait.ts'
 import { type Place, type State, sorted, startWriteLoad, stateOf } from '../../test/write-load.ts'
 import { bothEngines, type Case, type Trial } from '../case.ts'
 import { ask, must, pause } from '../load/ask.ts'

@@ -1,7 +1,8 @@
 /** A migration killed before and after the commit of each statement ends in the same schema. */
 import { join } from 'node:path'
 import { migrate, steps } from '../../server/src/store/migrate.ts'
-import { type Settings, startListening, startNode } from '../../test/program.ts'
+import { type Settings, startNode } from '../../test/program.ts'
+import { startListening } from '../../test/start-server.ts'
 import { describeSchema, openEngine } from '../../test/store.ts'
 import { bothEngines, type Case } from '../case.ts'
 import { register } from '../load/tenant.ts'

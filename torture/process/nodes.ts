@@ -1,5 +1,7 @@
 /** Nodes on one PostgreSQL are added, stopped and killed under load; only requests to the ended node may fail. */
-import { type Listening, runProgram, startListening, until } from '../../test/program.ts'
+import type { Listening } from '../../test/program.ts'
+import { runProgram, startListening } from '../../test/start-server.ts'
+import { until } from '../../test/wait.ts'
 import type { Case } from '../case.ts'
 import { ask, pause } from '../load/ask.ts'
 import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'

@@ -1,5 +1,6 @@
 /** Root-key rotation under load, while both the rotation and the service are killed: no data is lost. */
-import { runProgram, startListening, startProgram, until } from '../../test/program.ts'
+import { runProgram, startListening, startProgram } from '../../test/start-server.ts'
+import { until } from '../../test/wait.ts'
 import { bothEngines, type Case } from '../case.ts'
 import { ask, pause } from '../load/ask.ts'
 import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'

@@ -1,8 +1,9 @@
 /** A steady load: memory, file handles and the write-ahead log must level off instead of growing. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Program, startListening } from '../../test/program.ts'
+import type { Program } from '../../test/program.ts'
 import { nodeOptions, startEnvironment } from '../../test/start-command.ts'
+import { startListening } from '../../test/start-server.ts'
 import { bothEngines, type Case } from '../case.ts'
 import { pause } from '../load/ask.ts'
 import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'

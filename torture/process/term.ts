@@ -1,5 +1,7 @@
 /** SIGTERM under load: every request gets a response, acknowledged writes survive, and the shutdown is quick. */
-import { messagesOf, startListening, until } from '../../test/program.ts'
+import { messagesOf } from '../../test/program.ts'
+import { startListening } from '../../test/start-server.ts'
+import { until } from '../../test/wait.ts'
 import { bothEngines, type Case } from '../case.ts'
 import { ask, must } from '../load/ask.ts'
 import { keepConnection } from '../load/kept-connection.ts'

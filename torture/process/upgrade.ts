@@ -1,6 +1,7 @@
 /** A rolling upgrade: nodes are replaced one after the other by a later version under load, and nothing is lost. */
 import { join, resolve } from 'node:path'
-import { type Listening, listening, type Program, type Settings, startNode, until } from '../../test/program.ts'
+import { type Listening, listening, type Program, type Settings, startNode } from '../../test/program.ts'
+import { until } from '../../test/wait.ts'
 import type { Case } from '../case.ts'
 import { pause } from '../load/ask.ts'
 import { checkRegisters, createRegisters, startLoad } from '../load/register-load.ts'

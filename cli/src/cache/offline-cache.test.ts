@@ -17,8 +17,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openShell, type Shell } from '../../../test/cli.ts'
 import { type Gate, openGate } from '../../../test/gate.ts'
-import { until } from '../../../test/program.ts'
 import { type SdkService, startSdkService } from '../../../test/sdk-service.ts'
+import { until } from '../../../test/wait.ts'
 import { wipeCache } from './offline-cache.ts'
 
 let running: SdkService

@@ -6,9 +6,9 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openShell, type Shell } from '../../../test/cli.ts'
 import { requirePrograms } from '../../../test/debian-package.ts'
-import { until } from '../../../test/program.ts'
 import { type SdkService, startScripted, startSdkService } from '../../../test/sdk-service.ts'
 import { isDeep } from '../../../test/tier.ts'
+import { until } from '../../../test/wait.ts'
 
 if (isDeep) await requirePrograms('zsh', 'fish')
 

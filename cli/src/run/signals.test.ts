@@ -2,8 +2,8 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openShell } from '../../../test/cli.ts'
-import { until } from '../../../test/program.ts'
 import { type SdkService, startSdkService } from '../../../test/sdk-service.ts'
+import { until } from '../../../test/wait.ts'
 
 let running: SdkService
 beforeAll(async () => {

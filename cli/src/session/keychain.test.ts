@@ -6,8 +6,8 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openShell, type Shell } from '../../../test/cli.ts'
 import { installPackages, isInstalled, requirePrograms } from '../../../test/debian-package.ts'
 import { password } from '../../../test/harness.ts'
-import { until } from '../../../test/program.ts'
 import { type SdkService, startSdkService } from '../../../test/sdk-service.ts'
+import { until } from '../../../test/wait.ts'
 
 // The names of these packages are not those of their programs.
 if (!isInstalled('gnome-keyring-daemon')) installPackages(['dbus-daemon', 'gnome-keyring'])

@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { openPage } from '../../../test/browser.ts'
 import { openShell, type Shell } from '../../../test/cli.ts'
 import { password, registerOwner, startService, type TestService } from '../../../test/harness.ts'
-import { until } from '../../../test/program.ts'
+import { until } from '../../../test/wait.ts'
 
 /** A service whose public address is that of a proxy in front of it, so that its links lead somewhere. */
 async function startPublicService(): Promise<TestService> {

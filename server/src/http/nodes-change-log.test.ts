@@ -10,8 +10,8 @@ import {
   type TestUser,
 } from '../../../test/harness.ts'
 import { connectPostgres } from '../../../test/postgres-client.ts'
-import { until } from '../../../test/program.ts'
 import { allowedMs, openTwoNodes, statusOf, type TwoNodes } from '../../../test/two-nodes.ts'
+import { until } from '../../../test/wait.ts'
 import { cleanUp } from '../jobs/cleanup.ts'
 import { sql } from '../store/engine/sql.ts'
 

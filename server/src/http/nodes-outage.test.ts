@@ -16,8 +16,8 @@ import {
   type TestService,
 } from '../../../test/harness.ts'
 import { startPostgres } from '../../../test/postgres.ts'
-import { until } from '../../../test/program.ts'
 import { times } from '../../../test/tier.ts'
+import { until } from '../../../test/wait.ts'
 
 const main = '/v1/workspace/main'
 

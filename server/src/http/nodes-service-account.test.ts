@@ -2,9 +2,9 @@
 import type { ServiceAccount } from '@coffer/contract/service-account'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createToken, exchange, type TestService, type TestUser } from '../../../test/harness.ts'
-import { until } from '../../../test/program.ts'
 import { createServiceAccount, createServiceToken } from '../../../test/service-account.ts'
 import { allowedMs, openTwoNodes, statusOf, type TwoNodes } from '../../../test/two-nodes.ts'
+import { until } from '../../../test/wait.ts'
 
 const main = '/v1/workspace/main'
 const teams = `${main}/team`

@@ -11,8 +11,8 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
-import { until } from '../../../test/program.ts'
 import { allowedMs, openTwoNodes, statusOf, type TwoNodes } from '../../../test/two-nodes.ts'
+import { until } from '../../../test/wait.ts'
 import { flushUsage } from '../jobs/usage.ts'
 import { sql } from '../store/engine/sql.ts'
 

@@ -10,7 +10,7 @@ import { createProject, openService, registerOwner, type TestService } from '../
 import { startPgbouncer } from '../../../test/pgbouncer.ts'
 import { type Postgres, startPostgres } from '../../../test/postgres.ts'
 import { connectPostgres } from '../../../test/postgres-client.ts'
-import { until } from '../../../test/program.ts'
+import { until } from '../../../test/wait.ts'
 
 const main = '/v1/workspace/main'
 

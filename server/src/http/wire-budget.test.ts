@@ -12,11 +12,11 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
-import { until, withinSeconds } from '../../../test/program.ts'
 import { checkForm, sendOne as sendRawOne } from '../../../test/raw-answer.ts'
 import { head, json, post as rawPost } from '../../../test/raw-request.ts'
 import { open } from '../../../test/raw-socket.ts'
 import { createSecretProject } from '../../../test/secret-project.ts'
+import { until, withinSeconds } from '../../../test/wait.ts'
 import { createByteBudgets } from './limits/byte-budget.ts'
 import { maxBodyBytes } from './request/body.ts'
 

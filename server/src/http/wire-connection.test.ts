@@ -11,10 +11,10 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
-import { until, withinSeconds } from '../../../test/program.ts'
 import { checkForm } from '../../../test/raw-answer.ts'
 import { head, json, post as rawPost } from '../../../test/raw-request.ts'
 import { open, parseAnswers, receive, sendRaw } from '../../../test/raw-socket.ts'
+import { until, withinSeconds } from '../../../test/wait.ts'
 
 let service: TestService
 let owner: TestUser

@@ -2,9 +2,10 @@
 import { connect, type Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import { requirePrograms } from '../../../test/debian-package.ts'
-import { startCommand, until, withinSeconds } from '../../../test/program.ts'
+import { startCommand } from '../../../test/program.ts'
 import { head } from '../../../test/raw-request.ts'
 import { startTlsService, type TlsService } from '../../../test/tls-service.ts'
+import { until, withinSeconds } from '../../../test/wait.ts'
 
 function openPlain({ url }: TlsService): { socket: Socket; closed: Promise<unknown> } {
   const { hostname, port } = new URL(url)

@@ -4,11 +4,11 @@ import { connect as connectPlain, type Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createProject, registerOwner, type TestUser } from '../../../test/harness.ts'
-import { withinSeconds } from '../../../test/program.ts'
 import { checkForm } from '../../../test/raw-answer.ts'
 import { chunked, head, json, post as rawPost } from '../../../test/raw-request.ts'
 import { parseAnswers, receive } from '../../../test/raw-socket.ts'
 import { startTlsService, type TlsService } from '../../../test/tls-service.ts'
+import { withinSeconds } from '../../../test/wait.ts'
 import { maxBodyBytes } from './request/body.ts'
 
 let service: TlsService

@@ -19,10 +19,11 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
-import { type Program, startNode, until } from '../../../test/program.ts'
+import { type Program, startNode } from '../../../test/program.ts'
 import { openRaw, type RawDatabase } from '../../../test/raw-database.ts'
 import { createSecretProject, type SecretProject } from '../../../test/secret-project.ts'
 import { times } from '../../../test/tier.ts'
+import { until } from '../../../test/wait.ts'
 import { dayMs } from '../domain/time.ts'
 import { inQuietTransaction } from '../domain/transaction.ts'
 import { cleanUp } from './cleanup.ts'

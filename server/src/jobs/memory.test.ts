@@ -3,8 +3,9 @@ import { readFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { caller } from '../../../test/caller.ts'
 import { createDatabase, createProject, type Database, registerOwner } from '../../../test/harness.ts'
-import { startListening, until } from '../../../test/program.ts'
 import { nodeOptions, startEnvironment } from '../../../test/start-command.ts'
+import { startListening } from '../../../test/start-server.ts'
+import { until } from '../../../test/wait.ts'
 
 const mebibyte = 1024
 

@@ -6,9 +6,10 @@ import { expect, test } from 'vitest'
 import { runHere } from '../../../test/command.ts'
 import { createDice, seed } from '../../../test/dice.ts'
 import { createDatabase, createToken, registerOwner, startService } from '../../../test/harness.ts'
-import { runProgram, until } from '../../../test/program.ts'
+import { runProgram } from '../../../test/start-server.ts'
 import { findBrokenRows } from '../../../test/store.ts'
 import { times } from '../../../test/tier.ts'
+import { until } from '../../../test/wait.ts'
 import { startWriteLoad } from '../../../test/write-load.ts'
 
 const rounds = times(1, 3)

@@ -1,7 +1,7 @@
 /** The command line: help, version and unknown commands. No test here opens a store. */
 import { describe, expect, test } from 'vitest'
 import { runHere } from '../../../test/command.ts'
-import { runProgram } from '../../../test/program.ts'
+import { runProgram } from '../../../test/start-server.ts'
 import { settings as allSettings } from '../setting.ts'
 
 describe('the command line', () => {

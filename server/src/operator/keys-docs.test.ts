@@ -8,7 +8,7 @@ import type { SignedIn } from '@coffer/contract/auth'
 import { expect, test } from 'vitest'
 import { password } from '../../../test/harness.ts'
 import { type Serving, serve } from '../../../test/process.ts'
-import { until } from '../../../test/program.ts'
+import { until } from '../../../test/wait.ts'
 
 const root = join(import.meta.dirname, '../../..')
 const run = promisify(execFile)

@@ -5,8 +5,10 @@ import { createDice, seed } from '../../../test/dice.ts'
 import { createDatabase, type Database, password } from '../../../test/harness.ts'
 import { startGoogleKms } from '../../../test/key-service.ts'
 import { type Serving, serve } from '../../../test/process.ts'
-import { type Program, runProgram, startProgram, until } from '../../../test/program.ts'
+import type { Program } from '../../../test/program.ts'
+import { runProgram, startProgram } from '../../../test/start-server.ts'
 import { times } from '../../../test/tier.ts'
+import { until } from '../../../test/wait.ts'
 
 const keyName = 'projects/example/locations/global/keyRings/ring/cryptoKeys/coffer'
 

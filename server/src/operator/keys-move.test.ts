@@ -13,10 +13,10 @@ import {
   type TestUser,
 } from '../../../test/harness.ts'
 import { startAzureVault, startGoogleKms } from '../../../test/key-service.ts'
-import { until } from '../../../test/program.ts'
 import { rotate } from '../../../test/rotation.ts'
 import { spellings } from '../../../test/spelling.ts'
 import { openEngine } from '../../../test/store.ts'
+import { until } from '../../../test/wait.ts'
 import { readConfig } from '../config.ts'
 import { sql } from '../store/engine/sql.ts'
 import { readKeyRows } from '../store/key/rows.ts'

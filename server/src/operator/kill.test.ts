@@ -11,9 +11,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createDice, type Dice, seed } from '../../../test/dice.ts'
 import { createDatabase, type Database, engine, password } from '../../../test/harness.ts'
 import { type Serving, serve } from '../../../test/process.ts'
-import { runProgram, until } from '../../../test/program.ts'
+import { runProgram } from '../../../test/start-server.ts'
 import { findBrokenRows } from '../../../test/store.ts'
 import { times } from '../../../test/tier.ts'
+import { until } from '../../../test/wait.ts'
 import { type Place, type State, sorted, startWriteLoad, stateOf } from '../../../test/write-load.ts'
 
 /** A database server keeps its commits by itself, so fewer cycles show that nothing is half-applied. */

@@ -17,8 +17,8 @@ import {
   type TestUser,
 } from '../../../test/harness.ts'
 import type { Serving } from '../../../test/process.ts'
-import { until } from '../../../test/program.ts'
 import { awaitRehashed, rotate } from '../../../test/rotation.ts'
+import { until } from '../../../test/wait.ts'
 import { createServices } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { masterWrapKey } from '../crypto/keyring.ts'

@@ -10,8 +10,8 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
-import { until } from '../../../test/program.ts'
 import { openRaw } from '../../../test/raw-database.ts'
+import { until } from '../../../test/wait.ts'
 
 let database: Database
 let service: TestService

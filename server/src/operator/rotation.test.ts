@@ -14,9 +14,11 @@ import {
   type TestService,
 } from '../../../test/harness.ts'
 import { type Serving, serve } from '../../../test/process.ts'
-import { type Program, runProgram, type Settings, startProgram, until } from '../../../test/program.ts'
+import type { Program, Settings } from '../../../test/program.ts'
+import { runProgram, startProgram } from '../../../test/start-server.ts'
 import { openEngine } from '../../../test/store.ts'
 import { isDeep, times } from '../../../test/tier.ts'
+import { until } from '../../../test/wait.ts'
 import { openServices } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { newId } from '../crypto/id.ts'

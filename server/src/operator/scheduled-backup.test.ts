@@ -5,7 +5,8 @@ import { expect, test } from 'vitest'
 import { tempFolder } from '../../../test/backup-target.ts'
 import { createDatabase } from '../../../test/harness.ts'
 import { serve } from '../../../test/process.ts'
-import { runProgram, until } from '../../../test/program.ts'
+import { runProgram } from '../../../test/start-server.ts'
+import { until } from '../../../test/wait.ts'
 
 const listed = (folder: string) => readdir(folder).catch(() => [])
 

@@ -10,7 +10,7 @@ import { makeCertificate } from '../../../test/certificate.ts'
 import { runHere } from '../../../test/command.ts'
 import { createDatabase, type Database } from '../../../test/harness.ts'
 import { freePort } from '../../../test/postgres.ts'
-import { startListening } from '../../../test/program.ts'
+import { startListening } from '../../../test/start-server.ts'
 import { type CertificateFiles, writeCertificate } from '../../../test/tls-service.ts'
 
 let database: Database

@@ -7,9 +7,11 @@ import { expectSameAnswers } from '../../../test/fixture/check.ts'
 import { type Description, placeFixture } from '../../../test/fixture/fixture.ts'
 import { createDatabase, type Database, engine as kind, openService } from '../../../test/harness.ts'
 import { freePort } from '../../../test/postgres.ts'
-import { startListening, startNode, until } from '../../../test/program.ts'
+import { startNode } from '../../../test/program.ts'
+import { startListening } from '../../../test/start-server.ts'
 import { openEngine } from '../../../test/store.ts'
 import { isDeep } from '../../../test/tier.ts'
+import { until } from '../../../test/wait.ts'
 import { steps } from './migrate.ts'
 
 const killedMigration = join(import.meta.dirname, '../../../torture/process/killed-migration.ts')

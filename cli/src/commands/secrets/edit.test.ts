@@ -13,8 +13,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openShell } from '../../../../test/cli.ts'
-import { until } from '../../../../test/program.ts'
 import { type SdkService, startSdkService } from '../../../../test/sdk-service.ts'
+import { until } from '../../../../test/wait.ts'
 
 let running: SdkService
 const project = '/v1/workspace/main/project/api'

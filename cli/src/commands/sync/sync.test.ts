@@ -2,11 +2,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { heroku } from '../../../../server/src/providers/heroku.ts'
 import { openShell } from '../../../../test/cli.ts'
 import { createDatabase, createToken, type Database, openService, registerOwner } from '../../../../test/harness.ts'
-import { until } from '../../../../test/program.ts'
 import { createSecretProject } from '../../../../test/secret-project.ts'
 import { lastRun, readSync, resetSyncs, type SyncWorld, setUpSync } from '../../../../test/sync.ts'
 import { fakeHeroku } from '../../../../test/vendor/fake/heroku.ts'
 import { startFake } from '../../../../test/vendor/fake.ts'
+import { until } from '../../../../test/wait.ts'
 
 const canary = 'c4n4ry-v4lue'
 let world: SyncWorld

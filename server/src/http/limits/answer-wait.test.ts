@@ -10,9 +10,9 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
-import { until } from '../../../../test/program.ts'
 import { head } from '../../../../test/raw-request.ts'
 import { open, parseAnswers, receive } from '../../../../test/raw-socket.ts'
+import { until } from '../../../../test/wait.ts'
 import { changeMember } from '../../../../test/world.ts'
 import { everything } from '../../domain/scope.ts'
 import { createByteBudgets } from './byte-budget.ts'

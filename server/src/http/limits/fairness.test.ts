@@ -11,9 +11,9 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
-import { until } from '../../../../test/program.ts'
 import { head, json } from '../../../../test/raw-request.ts'
 import { open, receive } from '../../../../test/raw-socket.ts'
+import { until } from '../../../../test/wait.ts'
 import { maxBodyBytes } from '../request/body.ts'
 import { createByteBudgets } from './byte-budget.ts'
 

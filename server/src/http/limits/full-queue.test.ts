@@ -17,8 +17,8 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
-import { until } from '../../../../test/program.ts'
 import { requestsTo, requestTable } from '../../../../test/request-table.ts'
+import { until } from '../../../../test/wait.ts'
 import { createWorld, type World } from '../../../../test/world.ts'
 import { newId } from '../../crypto/id.ts'
 import { createBearer, sessionPrefix } from '../../crypto/token.ts'

@@ -3,8 +3,8 @@ import { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { registerOwner, startService, type TestService } from '../../../../test/harness.ts'
-import { until } from '../../../../test/program.ts'
 import { createSecretProject } from '../../../../test/secret-project.ts'
+import { until } from '../../../../test/wait.ts'
 
 describe('stalled readers of pages', () => {
   const bundle = '/docs/static/swagger-ui-bundle.js'

@@ -11,8 +11,8 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
-import { startWatch } from '../../../../test/program.ts'
 import { startRedis, type TestRedis } from '../../../../test/redis.ts'
+import { startWatch } from '../../../../test/wait.ts'
 
 await requirePrograms('redis-server')
 

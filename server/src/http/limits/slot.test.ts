@@ -13,7 +13,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
-import { until } from '../../../../test/program.ts'
+import { until } from '../../../../test/wait.ts'
 import { changeMember } from '../../../../test/world.ts'
 import { asOperator } from '../../domain/context.ts'
 import { everything } from '../../domain/scope.ts'

@@ -26,8 +26,8 @@ import {
 } from '../../../../test/hostile-request.ts'
 import { prototypeNames, toJson, unknownNames } from '../../../../test/hostile-value.ts'
 import { createIdentity } from '../../../../test/issuer.ts'
-import { withinSeconds } from '../../../../test/program.ts'
 import { times } from '../../../../test/tier.ts'
+import { withinSeconds } from '../../../../test/wait.ts'
 
 let service: TestService
 let owner: TestUser

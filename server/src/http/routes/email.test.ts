@@ -10,8 +10,8 @@ import {
   type TestUser,
 } from '../../../../test/harness.ts'
 import { type MailServer, startMailServer } from '../../../../test/mail-server.ts'
-import { until } from '../../../../test/program.ts'
 import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
+import { until } from '../../../../test/wait.ts'
 import { asOperator } from '../../domain/context.ts'
 import { rotateRoot } from '../../domain/workspace/key.ts'
 import { cleanUp } from '../../jobs/cleanup.ts'

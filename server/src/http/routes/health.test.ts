@@ -2,8 +2,8 @@
 import { connect, createServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { engine, openService, registerOwner, startService, type TestService } from '../../../../test/harness.ts'
-import { startWatch, until } from '../../../../test/program.ts'
 import { openRaw } from '../../../../test/raw-database.ts'
+import { startWatch, until } from '../../../../test/wait.ts'
 
 let service: TestService
 beforeEach(async () => {

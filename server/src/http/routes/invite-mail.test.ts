@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { addUser, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
 import { type MailServer, startMailServer } from '../../../../test/mail-server.ts'
 import { createMemberWorkspace, type MemberWorkspace } from '../../../../test/member-workspace.ts'
-import { until } from '../../../../test/program.ts'
+import { until } from '../../../../test/wait.ts'
 
 let mailServer: MailServer
 let service: TestService

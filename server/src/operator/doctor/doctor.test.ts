@@ -15,7 +15,8 @@ import {
   registerOwner,
 } from '../../../../test/harness.ts'
 import { serve } from '../../../../test/process.ts'
-import { runProgram, type Settings } from '../../../../test/program.ts'
+import type { Settings } from '../../../../test/program.ts'
+import { runProgram } from '../../../../test/start-server.ts'
 import { describeSchema, openEngine, tamper } from '../../../../test/store.ts'
 import { type Sql, sql } from '../../store/engine/sql.ts'
 import { steps } from '../../store/migrate.ts'

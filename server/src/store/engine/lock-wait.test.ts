@@ -1,9 +1,9 @@
 /** A migration beside somebody who holds a table for long. SQLite has one writer, whom readers never hold up. */
 import { expect, test } from 'vitest'
 import { createDatabase, engine as kind } from '../../../../test/harness.ts'
-import { until } from '../../../../test/program.ts'
 import { openRaw } from '../../../../test/raw-database.ts'
 import { openEngine } from '../../../../test/store.ts'
+import { until } from '../../../../test/wait.ts'
 
 const waitingSteps = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like 'alter table team%'`
 

@@ -9,9 +9,10 @@ import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createDatabase, openService, registerOwner, type TestService } from '../../../../test/harness.ts'
 import { serve } from '../../../../test/process.ts'
-import { runProgram, until } from '../../../../test/program.ts'
 import { createSecretProject } from '../../../../test/secret-project.ts'
+import { runProgram } from '../../../../test/start-server.ts'
 import { asker, createFixture, harmless, path, promotion, reads, writes } from '../../../../test/unrecorded.ts'
+import { until } from '../../../../test/wait.ts'
 
 const run = promisify(execFile)
 

@@ -16,8 +16,8 @@ import {
 } from '../../../../../test/harness.ts'
 import { createIdentity, federate, loopbackAllowed, startIssuer } from '../../../../../test/issuer.ts'
 import { type MailServer, startMailServer } from '../../../../../test/mail-server.ts'
-import { until } from '../../../../../test/program.ts'
 import { openRaw } from '../../../../../test/raw-database.ts'
+import { until } from '../../../../../test/wait.ts'
 
 let mailServer: MailServer
 let database: Database

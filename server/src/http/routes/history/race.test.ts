@@ -3,8 +3,8 @@ import type { SecretVersion } from '@coffer/contract/history'
 import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { registerOwner, startService, type TestService, type TestUser } from '../../../../../test/harness.ts'
-import { until } from '../../../../../test/program.ts'
 import { createSecretProject, type SecretProject } from '../../../../../test/secret-project.ts'
+import { until } from '../../../../../test/wait.ts'
 
 let service: TestService
 let owner: TestUser

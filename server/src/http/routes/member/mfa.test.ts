@@ -13,7 +13,7 @@ import {
   type TestUser,
 } from '../../../../../test/harness.ts'
 import { type MailServer, startMailServer } from '../../../../../test/mail-server.ts'
-import { until } from '../../../../../test/program.ts'
+import { until } from '../../../../../test/wait.ts'
 import { everything } from '../../../domain/scope.ts'
 
 let service: TestService

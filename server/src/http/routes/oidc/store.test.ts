@@ -18,8 +18,8 @@ import {
   type TestIssuer,
   tryFederation,
 } from '../../../../../test/issuer.ts'
-import { until } from '../../../../../test/program.ts'
 import { openRaw, type RawDatabase, type RawRow } from '../../../../../test/raw-database.ts'
+import { until } from '../../../../../test/wait.ts'
 import { anonymous } from '../../../domain/actor.ts'
 import { asOperator } from '../../../domain/context.ts'
 import { rotateRoot } from '../../../domain/workspace/key.ts'

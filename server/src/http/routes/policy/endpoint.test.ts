@@ -16,8 +16,8 @@ import {
   startPolicyWorld,
   type Way,
 } from '../../../../../test/policy-world.ts'
-import { until } from '../../../../../test/program.ts'
 import { requestsTo, requestTable } from '../../../../../test/request-table.ts'
+import { until } from '../../../../../test/wait.ts'
 import { createWorld } from '../../../../../test/world.ts'
 
 type Request = { readonly title: string; readonly endpoint: Endpoint; readonly ask: Ask }

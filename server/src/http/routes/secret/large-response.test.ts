@@ -10,10 +10,10 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../../test/harness.ts'
-import { until } from '../../../../../test/program.ts'
 import { expectReadQueue } from '../../../../../test/read-queue.ts'
 import { createSecretProject, type SecretProject, type Values } from '../../../../../test/secret-project.ts'
 import { isDeep } from '../../../../../test/tier.ts'
+import { until } from '../../../../../test/wait.ts'
 import { parseEntries } from '../../../domain/secret/format/format.ts'
 
 // Some tests move hundreds of MiB: the timeout must end only a hang, however slow the machine is.

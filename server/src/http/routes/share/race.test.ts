@@ -16,10 +16,10 @@ import {
   type TestService,
 } from '../../../../../test/harness.ts'
 import { type Serving, serve } from '../../../../../test/process.ts'
-import { until } from '../../../../../test/program.ts'
 import { openRaw, type RawDatabase } from '../../../../../test/raw-database.ts'
 import { createShareProject, expectGone, newClaim, readers, type ShareProject } from '../../../../../test/share.ts'
 import { times } from '../../../../../test/tier.ts'
+import { until } from '../../../../../test/wait.ts'
 
 const readersAtOnce = 64
 const rounds = times(3, 50)
