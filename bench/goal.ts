@@ -20,7 +20,7 @@ const costs: Readonly<Record<string, number>> = { 'import 1,000': 25, 'plan a sy
 
 export const costGoalOf = (name: string): number | undefined => costs[name]
 
-/** Megabytes of the service on SQLite at most: at the end of any load, and a minute after it. */
+/** Megabytes of the service on SQLite at most: after all load, and a minute later. */
 export const memoryGoals = { loadedMb: 200, restedMb: 130 } as const
 
 /** Rows with a goal or a high variance get more rounds, so that one slow moment does not decide. */

@@ -1,6 +1,6 @@
 /**
- * Resident memory of the service on SQLite: after the start, after the load of every row and a million reads in a
- * thousand environments, and after a minute without a request.
+ * Resident memory of the service on SQLite: after the start, during and after the load of every row and a million reads in
+ * a thousand environments, and after a minute without a request.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { leastWrite, type Plan } from './case.ts'
@@ -34,19 +34,21 @@ export async function measureMemory(bench: Bench): Promise<void> {
   try {
     const startMb = service.residentMb()
     const world = { service, seeded: await seed(service) }
-    const residentMb: number[] = []
-    const look = (what: string) => {
-      residentMb.push(service.residentMb())
-      bench.progress(`memory: ${what}, ${residentMb.at(-1)?.toFixed(0)} MB`)
+    let largest = { mb: 0, after: '' }
+    const look = (after: string) => {
+      const mb = service.residentMb()
+      if (mb > largest.mb) largest = { mb, after }
+      bench.progress(`memory: ${after}, ${mb.toFixed(0)} MB`)
     }
     for (const plan of plans) {
       await loadOnce(bench.generator, world, plan)
       look(plan.name)
     }
     await readMany(bench.generator, world, look)
+    const loadedMb = service.residentMb()
     bench.progress('memory: idle for a minute')
     await sleep(idleSeconds * 1_000)
-    bench.addMemory({ startMb, loadedMb: Math.max(...residentMb), restedMb: service.residentMb() })
+    bench.addMemory({ startMb, largest, loadedMb, restedMb: service.residentMb() })
   } finally {
     await service.stop()
     removeFolder(dataDir)

@@ -44,6 +44,8 @@ export type CommandRow = {
 export type Memory = {
   readonly startMb: number
   /** The largest figure at the end of a row, or of a round of the million reads. */
+  readonly largest: { readonly mb: number; readonly after: string }
+  /** After all of it. */
   readonly loadedMb: number
   /** After a minute without a request. */
   readonly restedMb: number
@@ -91,7 +93,9 @@ const startColumns: [name: string, width: number][] = [
 
 const memoryColumns: [name: string, width: number][] = [
   ['at the start', 14],
-  ['under load', 12],
+  ['largest', 10],
+  ['at the end of', 28],
+  ['after all load', 16],
   ['goal', 8],
   ['a minute later', 16],
   ['goal', 8],
@@ -131,8 +135,10 @@ const commandCells = ({ kind, ms: time, referenceMs, ratio, goal }: CommandRow) 
   goal === undefined ? '' : `≤ ${goal}`,
 ]
 
-const memoryCells = ({ startMb, loadedMb, restedMb }: Memory) => [
+const memoryCells = ({ startMb, largest, loadedMb, restedMb }: Memory) => [
   count(startMb),
+  count(largest.mb),
+  largest.after,
   count(loadedMb),
   `≤ ${memoryGoals.loadedMb}`,
   count(restedMb),
