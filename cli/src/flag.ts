@@ -50,7 +50,8 @@ export type Parsed = {
 export function parseFlags(declared: Flags, given: readonly string[], command: string): Parsed {
   const flags: Record<string, string | boolean | string[] | undefined> = {}
   const positionals: string[] = []
-  for (const [name, { type }] of Object.entries(declared)) {
+  for (const name of Object.keys(declared)) {
+    const type = declared[name]?.type
     if (type === 'boolean') flags[name] = false
     if (type === 'list') flags[name] = []
   }

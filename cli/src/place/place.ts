@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts'
 import { isSet } from '../environment.ts'
 import { usageError } from '../error.ts'
-import { readLogins } from '../session/login-file.ts'
+import { type Logins, readLogins } from '../session/login-file.ts'
 import { type FoundFile, findProjectFile } from './project-file.ts'
 
 export type PlaceName = 'url' | 'workspace' | 'project' | 'environment'
@@ -19,7 +19,11 @@ export type Settings = {
 
 export function readSettings(ctx: Context): Settings {
   const file = findProjectFile(ctx.cwd)
-  const { byUrl, lastUrl } = readLogins(ctx.env)
+  let read: Logins | undefined
+  const logins = (): Logins => {
+    read ??= readLogins(ctx.env)
+    return read
+  }
   const find = (name: PlaceName): Setting | undefined => {
     const flag = ctx.flags[name]
     if (flag !== undefined) return { value: flag, from: `--${name}` }
@@ -28,7 +32,8 @@ export function readSettings(ctx: Context): Settings {
     if (ofVariable) return { value: ofVariable, from: variable }
     const ofFile = file?.content[name]
     if (file && ofFile !== undefined) return { value: ofFile, from: file.path }
-    const ofLogin = name === 'url' ? lastUrl : name === 'workspace' ? byUrl[urlOf(find)]?.workspace : undefined
+    const ofLogin =
+      name === 'url' ? logins().lastUrl : name === 'workspace' ? logins().byUrl[urlOf(find)]?.workspace : undefined
     return ofLogin === undefined ? undefined : { value: ofLogin, from: 'the last login' }
   }
   const { COFFER_TOKEN, COFFER_TOKEN_FILE, CI } = ctx.env
@@ -38,7 +43,7 @@ export function readSettings(ctx: Context): Settings {
 const urlOf = (find: (name: PlaceName) => Setting | undefined): string => withoutSlash(find('url')?.value ?? '')
 
 /** One spelling for each service, because logins are kept by address. */
-const withoutSlash = (url: string): string => (URL.canParse(url) ? new URL(url).href : url).replace(/\/+$/, '')
+const withoutSlash = (url: string): string => (URL.parse(url)?.href ?? url).replace(/\/+$/, '')
 
 const hints: Readonly<Record<PlaceName, string>> = {
   url: 'coffer login URL',
@@ -60,7 +65,7 @@ export function requireSetting(settings: Settings, name: PlaceName): string {
 
 /** Names the source of a wrong address. Never quotes it: it may hold a password. */
 function addressOf({ value, from }: Setting): string {
-  if (/^https?:$/.test(URL.canParse(value) ? new URL(value).protocol : '')) return withoutSlash(value)
+  if (['http:', 'https:'].includes(URL.parse(value)?.protocol ?? '')) return withoutSlash(value)
   throw usageError(`The address of the service, from ${from}, is not an http(s) URL.`, 'https://coffer.example.com')
 }
 

@@ -44,16 +44,21 @@ export function readOptionsOf({ env }: Context, flags: RunFlags): ReadOptions {
     onUnresolved: (flags['on-unresolved'] ?? 'error') as ReadOptions['onUnresolved'],
     isOffline,
     usesCache: !isOff && (isAsked || !isSet(env.CI)),
-    maxAgeMs: parseDuration(flags['cache-max-age'] ?? '24h', '--cache-max-age'),
+    maxAgeMs: durationOf(flags, 'cache-max-age', 86_400_000),
   }
+}
+
+function durationOf(flags: RunFlags, name: 'cache-max-age' | 'watch-interval' | 'grace', unsetMs: number): number {
+  const given = flags[name]
+  return given === undefined ? unsetMs : parseDuration(given, `--${name}`)
 }
 
 /** No time at all would flood the service, and a timer beyond its longest time ends at once. */
 const [minIntervalMs, maxTimerMs] = [100, 86_400_000]
 
 export function timesOf(flags: RunFlags): { readonly intervalMs: number; readonly graceMs: number } {
-  const intervalMs = parseDuration(flags['watch-interval'] ?? '5s', '--watch-interval')
-  const graceMs = parseDuration(flags.grace ?? '10s', '--grace')
+  const intervalMs = durationOf(flags, 'watch-interval', 5_000)
+  const graceMs = durationOf(flags, 'grace', 10_000)
   if (intervalMs < minIntervalMs || intervalMs > maxTimerMs) {
     throw usageError('--watch-interval must be between 100ms and 24h.', '--watch-interval 5s')
   }
