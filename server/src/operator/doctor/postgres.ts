@@ -1,7 +1,7 @@
 /** Settings and state of PostgreSQL that the start of the service does not refuse. */
 import { isLoopback } from '../../config.ts'
 import type { Services } from '../../domain/context.ts'
-import { connectionsPerNode } from '../../store/engine/postgres-limit.ts'
+import { connectionsPerNode } from '../../store/engine/postgres-connections.ts'
 import { anyOf, sql } from '../../store/engine/sql.ts'
 import { type Check, type Finding, note, ok, wrong } from './finding.ts'
 
