@@ -77,9 +77,10 @@ export async function measureCommandLine(bench: Bench): Promise<void> {
     const rounds = bench.options.rounds * 3
     for (let round = 1; round <= rounds; round++) {
       bench.progress(`${title}: round ${round} of ${rounds}`)
-      const referenceMs = await cpuOf(empty)
       for (const { name, args } of wanted) {
         const own = args[0] === '-e' ? args : [program, ...args]
+        // Beside each row: other work on the machine comes and goes within a round.
+        const referenceMs = await cpuOf(empty)
         const ms = await cpuOf(() => run(own, env))
         cpuRatios.set(name, [...(cpuRatios.get(name) ?? []), { ms, referenceMs }])
       }
