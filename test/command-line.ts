@@ -1,12 +1,13 @@
 /**
- * The command line that the tests start. The fast tier builds the package that users install: it starts with 40 % less
- * processor time, and the tests start it many hundreds of times. The deep tier starts the sources.
+ * The command line that the tests start: the package that users install. It starts with 40 % less processor time than the
+ * sources, and the tests start it many hundreds of times. Runs by hand and the project of the sources start those.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { buildPackage } from '../cli/build.ts'
+import { isByHand } from './tier.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -15,7 +16,7 @@ declare module 'vitest' {
 }
 
 export async function setup(project: TestProject): Promise<() => void> {
-  if (process.env.COFFER_TEST_TIER !== 'fast') {
+  if (isByHand || project.name === 'sources') {
     project.provide('commandLine', join(import.meta.dirname, '../cli/start.js'))
     return () => undefined
   }

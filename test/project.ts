@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { filesLoadedBy } from './import-graph.ts'
-import { deepOnly, notOnSqlite, perEngine, times } from './tier.ts'
+import { deepOnly, fromSources, isByHand, notOnSqlite, perEngine, times } from './tier.ts'
 
 const root = join(import.meta.dirname, '..')
 /** Rooms are tested through HTTP on both engines; pure functions (all tests in crypto and domain) and the house need none. */
@@ -18,8 +18,10 @@ const shared = {
   isolate: false,
 }
 
-/** Below node_modules, where it finds the packages that are not in it. */
-const bundledServer = { COFFER_TEST_SERVER: join(root, `node_modules/.coffer-test-${process.pid}/main.js`) }
+/** Below node_modules, where it finds the packages that are not in it. A run by hand starts the sources, with no build. */
+const bundledServer: Record<string, string> = isByHand
+  ? {}
+  : { COFFER_TEST_SERVER: join(root, `node_modules/.coffer-test-${process.pid}/main.js`) }
 
 const unit = (isFast: boolean) => ({
   ...shared,
@@ -34,8 +36,9 @@ const unit = (isFast: boolean) => ({
     'test/*.test.ts',
     'torture/*.test.ts',
   ],
-  exclude: ['{bench,torture}/run.test.ts', ...(isFast ? deepOnly : [])],
-  env: isFast ? bundledServer : {},
+  // A keychain needs native code, which is installed beside a package: only the sources find it here.
+  exclude: ['{bench,torture}/run.test.ts', 'cli/src/session/keychain.test.ts', ...(isFast ? deepOnly : [])],
+  env: bundledServer,
   globalSetup: ['test/sqlite.ts', 'test/command-line.ts', 'test/server-program.ts'],
 })
 
@@ -44,7 +47,7 @@ const sqlite = (isFast: boolean) => ({
   name: 'sqlite',
   include: rooms,
   exclude: ['server/src/http/pgbouncer.test.ts', ...(isFast ? [...deepOnly, ...notOnSqlite] : [])],
-  env: { COFFER_TEST_ENGINE: 'sqlite', ...(isFast ? bundledServer : {}) },
+  env: { COFFER_TEST_ENGINE: 'sqlite', ...bundledServer },
   globalSetup: ['test/sqlite.ts', 'test/built-dashboard.ts', 'test/server-program.ts'],
 })
 
@@ -59,7 +62,7 @@ const postgres = (isFast: boolean) => ({
     'server/src/operator/{command,backup-damage}.test.ts',
     ...(isFast ? deepOnly : []),
   ],
-  env: { COFFER_TEST_ENGINE: 'postgres', ...(isFast ? bundledServer : {}) },
+  env: { COFFER_TEST_ENGINE: 'postgres', ...bundledServer },
   globalSetup: ['test/postgres.ts', 'test/built-dashboard.ts', 'test/server-program.ts'],
 })
 
@@ -98,6 +101,15 @@ const vendor = {
   env: { COFFER_TEST_TIER: 'deep' },
 }
 
+/** The server and the command line as a checkout starts them; the projects above start what a package holds. */
+const sources = {
+  ...shared,
+  name: 'sources',
+  include: [...fromSources],
+  env: { COFFER_TEST_ENGINE: 'sqlite' },
+  globalSetup: ['test/sqlite.ts', 'test/built-dashboard.ts', 'test/command-line.ts'],
+}
+
 /** A short run each of the torture and the bench. */
 const short = { ...shared, name: 'short', include: ['{bench,torture}/run.test.ts'] }
 
@@ -120,14 +132,17 @@ export const allProjects = (): Project[] => [
   dashboard(false),
   dashboardOnPostgres,
   vendor,
+  sources,
   short,
 ]
 
 /** All but what `npm test` has run in the same project, in the same way. */
 export function remainingProjects(): Project[] {
   const ran = new Map(fastProjects().map((project) => [project.name, filesOf(project)]))
+  // With the counts of the deep tier, these run from the sources.
+  const elsewhere = new Set(filesOf(sources))
   return allProjects().map((project) => {
-    const repeated = (ran.get(project.name) ?? []).filter((file) => !dependsOnTier(file))
+    const repeated = (ran.get(project.name) ?? []).filter((file) => elsewhere.has(file) || !dependsOnTier(file))
     return { ...project, exclude: [...(project.exclude ?? []), ...repeated] }
   })
 }
@@ -137,8 +152,8 @@ export function filesOf({ include, exclude = [] }: Pick<Project, 'include' | 'ex
   return globSync(include, { cwd: root, exclude: ['**/node_modules/**', ...exclude] })
 }
 
-/** A count, a judge of a fake, or a program that is bundled in one tier. */
-const tierMark = /COFFER_TEST_(TIER|SERVER)|inject\('commandLine'\)/
+/** A count, or a judge of a fake. */
+const tierMark = /COFFER_TEST_TIER/
 const marked = new Map<string, boolean>()
 
 function isMarked(file: string): boolean {

@@ -1,6 +1,6 @@
 /**
- * The service that the tests start as a process. The fast tier bundles the sources once: it starts with a third of the
- * processor time, and the tests start it many times. The deep tier starts the sources.
+ * The service that the tests start as a process. A tier bundles the sources once: the bundle starts with half of the
+ * processor time, and the tests start it many times. Runs by hand and the project of the sources start those.
  */
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'

@@ -1,4 +1,4 @@
-/** Starts the server as an operator would: a bundle in the fast tier, the sources in the deep one. */
+/** Starts the server as an operator would. */
 import { join } from 'node:path'
 import { type Ended, type Listening, listening, type Program, type Settings, startNode } from './program.ts'
 

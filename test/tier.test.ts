@@ -2,11 +2,11 @@ import { globSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { allProjects, fastProjects, filesOf, remainingProjects } from './project.ts'
-import { deepOnly, notOnSqlite, perEngine } from './tier.ts'
+import { deepOnly, fromSources, notOnSqlite, perEngine } from './tier.ts'
 
 const root = join(import.meta.dirname, '..')
 
-test.each([...perEngine, ...deepOnly, ...notOnSqlite])(
+test.each([...perEngine, ...deepOnly, ...fromSources, ...notOnSqlite])(
   '%s, which one tier runs differently, names files that are there',
   (pattern) => {
     expect(globSync(pattern, { cwd: root })).not.toEqual([])
@@ -36,14 +36,12 @@ describe('what "npm test" and then "npm run test:deep" run', () => {
 
   test('differs where a file runs twice', () => {
     const twice = [...fast.intersection(remaining)].map((run) => run.replace(/^.*: /, ''))
-    // A count of the tier, a count in a file that they load, a judge of a fake, the service, and the command line.
+    // A count of the tier, a count in a file that they load, and a judge of a fake.
     expect(twice).toEqual(
       expect.arrayContaining([
         'server/src/crypto/envelope.test.ts',
         'server/src/http/matrix.test.ts',
         'server/src/http/routes/sync/wizard.test.ts',
-        'server/src/operator/process.test.ts',
-        'cli/src/commands/import.test.ts',
       ]),
     )
   })
@@ -51,8 +49,21 @@ describe('what "npm test" and then "npm run test:deep" run', () => {
   test('is the same, and runs once, where nothing that a file loads knows the tier', () => {
     const once = [...all.difference(remaining)]
     expect(once).toContain('sqlite: server/src/http/routes/secret/write.test.ts')
-    // It waits for conditions, and starts no server.
+    // It waits for conditions.
     expect(once).toContain('sqlite: server/src/http/routes/health.test.ts')
+    // They start the server and the command line.
+    expect(once).toEqual(
+      expect.arrayContaining(['sqlite: server/src/operator/tls.test.ts', 'unit: cli/src/commands/import.test.ts']),
+    )
     expect(remaining).toContain('postgres: server/src/http/routes/secret/write.test.ts')
+  })
+
+  test('starts the programs as packages hold them, and from the sources', () => {
+    for (const file of ['server/src/operator/process.test.ts', 'cli/src/main.test.ts']) {
+      const runs = [...all].filter((run) => run.endsWith(`: ${file}`))
+      expect(runs).toContain(`sources: ${file}`)
+      expect([...fast].some((run) => runs.includes(run))).toBe(true)
+      expect(remaining).toContain(`sources: ${file}`)
+    }
   })
 })

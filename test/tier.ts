@@ -5,6 +5,9 @@
  */
 export const isDeep = process.env.COFFER_TEST_TIER === 'deep'
 
+/** Vitest was started by hand. */
+export const isByHand = process.env.COFFER_TEST_TIER === undefined
+
 /** A number of runs, rounds or kills in either tier. */
 export const times = (fast: number, deep: number) => (isDeep ? deep : fast)
 
@@ -101,6 +104,14 @@ export const deepOnly: readonly string[] = [
   'test/integration-docs.test.ts',
   'test/operation-docs.test.ts',
   'test/proxy.test.ts',
+]
+
+/** Files about the programs themselves, which the deep tier starts from the sources. */
+export const fromSources: readonly string[] = [
+  'cli/src/main.test.ts',
+  'cli/src/commands/secrets/read.test.ts',
+  'cli/src/session/keychain.test.ts',
+  'server/src/operator/{command,first-account,process,refused-start}.test.ts',
 ]
 
 /** Files about several nodes and about rotations beside a running service, which the fast tier runs on PostgreSQL alone. */

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { caller } from '../../../test/caller.ts'
 import { createDatabase, createProject, type Database, registerOwner } from '../../../test/harness.ts'
+import { listening, startNode } from '../../../test/program.ts'
 import { nodeOptions, startEnvironment } from '../../../test/start-command.ts'
-import { startListening } from '../../../test/start-server.ts'
 import { until } from '../../../test/wait.ts'
 
 const mebibyte = 1024
@@ -23,8 +23,13 @@ function memoryOf(pid: number | undefined): { peak: number; now: number } {
 }
 
 test('an idle service returns the memory of its load to the system, and goes on', { timeout: 600_000 }, async () => {
-  const settings = { ...startEnvironment, ...database.settings, COFFER_LOG_LEVEL: 'debug' }
-  const service = await startListening(settings, nodeOptions)
+  const settings = { COFFER_PORT: '0', COFFER_RATE_LIMIT: '0', COFFER_LOG_LEVEL: 'debug' }
+  const program = startNode([...nodeOptions, 'server/src/main.ts'], {
+    ...startEnvironment,
+    ...database.settings,
+    ...settings,
+  })
+  const service = await listening(program)
   try {
     const call = caller(service.url)
     const { session: token } = await registerOwner({ call })
