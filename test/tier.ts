@@ -70,6 +70,7 @@ export const deepOnly: readonly string[] = [
   'server/src/http/limits/fairness.test.ts',
   'server/src/http/limits/slot.test.ts',
   'server/src/http/pgbouncer.test.ts',
+  'server/src/http/routes/audit/key-list.test.ts',
   'server/src/http/routes/audit/stranger.test.ts',
   'server/src/http/routes/secret/large-response.test.ts',
   'server/src/http/routes/secret/size.test.ts',
@@ -83,6 +84,7 @@ export const deepOnly: readonly string[] = [
   'server/src/operator/doctor/peer.test.ts',
   'server/src/operator/environment-rotation.test.ts',
   'server/src/operator/keys-move.test.ts',
+  'server/src/operator/node-rotation.test.ts',
   'server/src/package.test.ts',
   'server/src/operator/backup-docs.test.ts',
   'server/src/operator/backup-kill.test.ts',
@@ -117,7 +119,7 @@ export const fromSources: readonly string[] = [
 /** Files about several nodes and about rotations beside a running service, which the fast tier runs on PostgreSQL alone. */
 export const notOnSqlite: readonly string[] = [
   'server/src/http/nodes{,-change-log,-policy,-service-account}.test.ts',
-  'server/src/operator/{,after-,node-}rotation.test.ts',
+  'server/src/operator/{,after-}rotation.test.ts',
 ]
 
 /**
@@ -129,7 +131,7 @@ export const perEngine: readonly string[] = [
   'server/src/store/**/*.test.ts',
   'server/src/**/*race*.test.ts',
   'server/src/http/nodes*.test.ts',
-  'server/src/operator/{,after-,node-}rotation.test.ts',
+  'server/src/operator/{,after-}rotation.test.ts',
   'server/src/operator/backup.test.ts',
   'server/src/http/matrix*.test.ts',
   'server/src/http/routes/email.test.ts',

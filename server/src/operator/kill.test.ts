@@ -18,7 +18,7 @@ import { until } from '../../../test/wait.ts'
 import { type Place, type State, sorted, startWriteLoad, stateOf } from '../../../test/write-load.ts'
 
 /** A database server keeps its commits by itself, so fewer cycles show that nothing is half-applied. */
-const cycles = engine === 'sqlite' ? times(4, 50) : times(3, 20)
+const cycles = engine === 'sqlite' ? times(2, 50) : times(3, 20)
 /** A trail grows through several kills, but stays short enough to be verified after each. */
 const cyclesPerWorkspace = 10
 

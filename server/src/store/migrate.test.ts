@@ -15,7 +15,7 @@ import { migrate, steps } from './migrate.ts'
 
 const killRounds = times(1, 3)
 /** Statements of each interrupted run: the deep tier interrupts after every one. */
-const stride = times(20, 1)
+const stride = times(40, 1)
 
 async function withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
   const database = await createDatabase()
