@@ -13,7 +13,7 @@ export const times = (fast: number, deep: number) => (isDeep ? deep : fast)
 
 /**
  * Test files of the deep tier alone: they install packages, build, need programs that few machines have, or fill queues
- * and disks for a quarter of a minute; and most tests of single pages, since `every-page.test.ts` opens each of them.
+ * and disks or wait for outages for a quarter of a minute; and most tests of single pages, since `every-page.test.ts` opens each of them.
  */
 export const deepOnly: readonly string[] = [
   'cli/src/cache/offline-cache.test.ts',
@@ -22,6 +22,7 @@ export const deepOnly: readonly string[] = [
   'cli/src/commands/secrets/edit.test.ts',
   'cli/src/commands/sync/sync.test.ts',
   'cli/src/package.test.ts',
+  'cli/src/run/redact/pipe.test.ts',
   'cli/src/run/watch.test.ts',
   'cli/src/session/keychain.test.ts',
   'dashboard/build.test.ts',
@@ -65,21 +66,26 @@ export const deepOnly: readonly string[] = [
   'dashboard/src/plain/device.test.ts',
   'dashboard/src/plain/invite.test.ts',
   'dashboard/src/plain/share.test.ts',
+  'sdk/src/outage.test.ts',
   'sdk/src/package.test.ts',
   'server/src/domain/backup/target/s3-fault.test.ts',
   'server/src/http/limits/fairness.test.ts',
   'server/src/http/limits/slot.test.ts',
+  'server/src/http/nodes-outage.test.ts',
   'server/src/http/pgbouncer.test.ts',
   'server/src/http/routes/audit/key-list.test.ts',
   'server/src/http/routes/audit/stranger.test.ts',
+  'server/src/http/routes/secret/echo-race.test.ts',
   'server/src/http/routes/secret/large-response.test.ts',
   'server/src/http/routes/secret/size.test.ts',
+  'server/src/http/routes/share/tamper.test.ts',
   'server/src/http/routes/sync/fault.test.ts',
   'server/src/http/routes/sync/kill.test.ts',
   'server/src/http/tenant.test.ts',
   'server/src/http/wire-budget.test.ts',
   'server/src/http/wire-certificate.test.ts',
   'server/src/http/wire-handshake.test.ts',
+  'server/src/jobs/cleanup.test.ts',
   'server/src/operator/demo/demo.test.ts',
   'server/src/operator/doctor/peer.test.ts',
   'server/src/operator/environment-rotation.test.ts',
@@ -96,6 +102,7 @@ export const deepOnly: readonly string[] = [
   'server/src/jobs/memory.test.ts',
   'server/src/operator/scheduled-backup.test.ts',
   'server/src/operator/sealed.test.ts',
+  'server/src/store/engine/lost-connection.test.ts',
   'server/src/store/engine/sqlite-file.test.ts',
   'server/src/store/engine/sqlite-snapshot.test.ts',
   'server/src/store/upgrade-kill.test.ts',
