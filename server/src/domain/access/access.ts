@@ -335,7 +335,7 @@ export function requireRole(access: Access, role: Role, { project, environment }
   // Whoever sees the place has this role there.
   if (role === 'member') return
   if (!holdsRole(access.rights, role)) throw new Failure('forbidden', `This needs the role ${role}.`)
-  const { reach } = inRole(access, role)
+  const reach = reachInRole(access.rights, role, access.reach)
   if (project && environment && !reachesEnvironment(reach, project, environment)) {
     throw new Failure('forbidden', `This needs the role ${role} in the environment ${environment.name}.`)
   }

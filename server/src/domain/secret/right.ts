@@ -13,7 +13,13 @@ type Edited = { readonly isPersonal?: boolean | undefined; readonly environment?
 export function requireWriter(ctx: Context, access: ProjectAccess, edits: readonly Edited[]): void {
   requirePerson(ctx, edits)
   if (edits.length === 0) requireDeveloper(access)
-  for (const { isPersonal, environment } of edits) if (!isPersonal) requireDeveloper(access, environment)
+  requireDeveloperOf(access, edits)
+}
+
+/** Checks each environment once, however many of its shared values are edited. */
+export function requireDeveloperOf(access: ProjectAccess, edits: readonly Edited[]): void {
+  const shared = edits.filter(({ isPersonal }) => !isPersonal)
+  for (const environment of new Set(shared.map((edit) => edit.environment))) requireDeveloper(access, environment)
 }
 
 export function requirePerson(ctx: Context, edits: readonly { isPersonal?: boolean | undefined }[]): void {
@@ -23,7 +29,8 @@ export function requirePerson(ctx: Context, edits: readonly { isPersonal?: boole
 
 /** Without an environment: for what all environments of the project share, such as the note of a secret. */
 export function requireDeveloper(access: ProjectAccess, environment?: SnapshotEnvironment): void {
-  requireRole(access, 'developer', { project: access.project, ...(environment && { environment }) })
+  const { project } = access
+  requireRole(access, 'developer', environment ? { project, environment } : { project })
 }
 
 /** An environment of the project by id or name, in which the caller may write. */

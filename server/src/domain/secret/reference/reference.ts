@@ -59,6 +59,9 @@ export function surveyReferences(
   return { references: [...known.values()], count }
 }
 
+/** False for most values: they need no check of references. */
+export const mayRefer = ({ value }: { readonly value: string | null }): boolean => value?.includes('${') ?? false
+
 /** Whether resolution could change the text: it holds at least one reference or escape. */
 export function hasReferences(text: string): boolean {
   if (!text.includes('${')) return false

@@ -62,10 +62,11 @@ async function applyValues(
       const environmentId = edit.environment.id
       environmentIds.add(environmentId)
       const place = { workspaceId, projectId: project.id, environmentId, secretId: secret.id, ownerId }
-      const sealed =
+      const sealing =
         edit.value === null
           ? null
-          : await ctx.store.secretValues.seal(place, version, edit.value, authors, snapshot.environmentKeys)
+          : ctx.store.secretValues.seal(place, version, edit.value, authors, snapshot.environmentKeys)
+      const sealed = sealing instanceof Promise ? await sealing : sealing
       // If several changes write the same value, only the last one is stored as current.
       values.set(valueName(environmentId, secret.id, ownerId), { ...place, version, sealed, authors, updatedAt: now })
       if (ownerId === '') {

@@ -16,8 +16,8 @@ import { maxRowsOf, openValues } from '../load.ts'
 import { mayExist } from '../name.ts'
 import { refuseCycles } from '../reference/cycle.ts'
 import { refuseManyReferences } from '../reference/limit.ts'
-import { hasReferences } from '../reference/reference.ts'
-import { requireDeveloper } from '../right.ts'
+import { hasReferences, mayRefer } from '../reference/reference.ts'
+import { requireDeveloper, requireDeveloperOf } from '../right.ts'
 import { createWriteAllowance, refuseTooMuch } from '../size.ts'
 import { applyChanges, type ProjectChange } from './apply.ts'
 import type { CompareContext } from './compare.ts'
@@ -94,7 +94,7 @@ export async function writeRequests(requests: readonly WriteRequest[]): Promise<
   )
   const checked: PromiseSettledResult<CheckedRequest>[] = []
   for (const request of requests) {
-    checked.push(await settle(() => checkRequest(request, secrets, unseen.get(request))))
+    checked.push(await settle(checkRequest(request, secrets, unseen.get(request))))
   }
   const allowed = listFulfilled(checked)
   if (allowed.length === 0) return listRefusals(checked)
@@ -102,16 +102,15 @@ export async function writeRequests(requests: readonly WriteRequest[]): Promise<
   const present = await loadPresent(ctx, access, allowed, secrets, early)
   const planned: PromiseSettledResult<ProjectChange>[] = []
   for (const outcome of checked) {
-    const isRefused = outcome.status === 'rejected'
-    planned.push(isRefused ? outcome : await settle(() => planRequest(outcome.value, present)))
+    planned.push(outcome.status === 'rejected' ? outcome : await settle(planRequest(outcome.value, present)))
   }
   await applyChanges(ctx, access, listFulfilled(planned), known)
   return planned
 }
 
-async function settle<Result>(step: () => Promise<Result>): Promise<PromiseSettledResult<Result>> {
+async function settle<Result>(step: Promise<Result>): Promise<PromiseSettledResult<Result>> {
   try {
-    return { status: 'fulfilled', value: await step() }
+    return { status: 'fulfilled', value: await step }
   } catch (reason) {
     // Only a refusal is an outcome. Other errors may have broken the transaction, so they must end it.
     if (!isFailure(reason) || reason.status >= 500) throw reason
@@ -166,7 +165,7 @@ async function checkRequest(
   })
   for (const edit of edits) checkEdit(edit)
   refuseTooMuch(ctx, edits)
-  await refuseManyReferences(edits)
+  if (edits.some(mayRefer)) await refuseManyReferences(edits)
   const ownerId = edits.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
   // A personal value must not outlive its owner's membership, which may have ended since the request was authorised.
   if (ownerId !== '') await reauthorise(ctx, access, 'secret:update')
@@ -252,11 +251,12 @@ function listBlocks(edits: readonly Edit[], secrets: ReadonlyMap<string, SecretR
 async function planRequest(request: CheckedRequest, present: Present): Promise<ProjectChange> {
   const { ctx, access, edits, options, ownerId, unseen } = request
   const plan = planEdits(ctx, access, edits, options, present, ownerId)
+  const written = plan.planned.map(({ edit }) => edit)
   if (changesShared(plan, unseen)) {
     requireDeveloper(access)
-    for (const { edit } of plan.planned) if (!edit.isPersonal) requireDeveloper(access, edit.environment)
+    requireDeveloperOf(access, written)
   }
-  await checkCycles(ctx, access, plan.planned, ownerId)
+  if (written.some(mayRefer)) await checkCycles(ctx, access, plan.planned, ownerId)
   applyToPresent(present, plan)
   const results = ctx.isDryRun ? withoutIds(plan.results, unseen) : plan.results
   return { ...plan, results, ctx, revisions: options.revisions, message: options.message ?? '' }
