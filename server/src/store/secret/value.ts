@@ -269,20 +269,22 @@ export function secretValueStore(db: Db, keys: Keys) {
         where environment_id = ${place.environmentId} and secret_id = ${place.secretId} and version = ${version}`)
     },
 
-    /** Adds revisions to an environment and returns the newest. `counted` is the change in its number of values. */
+    /**
+     * Adds revisions to an environment. `counted` is the change in its number of values. Returns nothing: SQLite takes
+     * four times as long for an update that returns a row.
+     */
     async advanceRevision(
       environmentId: string,
       workspaceId: string,
       steps: number,
       counted: number,
       nowMs: number,
-    ): Promise<number> {
-      const row = await db.one<{ revision: number }>(sql`
+    ): Promise<void> {
+      const found = await db.run(sql`
         update environment set revision = revision + ${steps}, total_secrets = total_secrets + ${counted}, updated_at = ${nowMs}
-        where id = ${environmentId} and workspace_id = ${workspaceId} returning revision`)
+        where id = ${environmentId} and workspace_id = ${workspaceId}`)
       // The environment was deleted during the request.
-      if (!row) throw new Failure('notFound')
-      return row.revision
+      if (found === 0) throw new Failure('notFound')
     },
 
     async currentRevision(environmentId: string, workspaceId: string): Promise<number> {
