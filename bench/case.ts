@@ -21,6 +21,8 @@ export type Plan = {
   readonly isUnsteady?: boolean
   /** For slow requests: one second would hold too few of them. */
   readonly minSeconds?: number
+  /** Much code of its own: after the usual warm-up, compiling it still takes a quarter of the processor time. */
+  readonly isSlowToWarmUp?: boolean
   open(world: World): Promise<Case>
 }
 
@@ -105,6 +107,7 @@ export const writeOne: Plan = {
   name: 'write one',
   isDurable: true,
   isUnsteady: true,
+  isSlowToWarmUp: true,
   open(world) {
     const { environmentId, writer } = world.seeded
     return openCase(world, this.name, {
@@ -121,6 +124,7 @@ export const leastWrite: Plan = {
   name: 'write one, least work',
   isDurable: true,
   isUnsteady: true,
+  isSlowToWarmUp: true,
   async open(world) {
     const { bare } = await writeOne.open(world)
     const least = await startLeast(await fetch(bare.url))

@@ -26,6 +26,7 @@ type Round = { readonly service: Result; readonly reference: Result; readonly co
 type MeasureOptions = {
   readonly name?: string
   readonly minSeconds?: number
+  readonly isSlowToWarmUp?: boolean
   readonly needsMany?: boolean
   readonly commits?: (() => Promise<number>) | undefined
 }
@@ -38,7 +39,9 @@ export async function measureCase(bench: Bench, one: Case, measureOptions: Measu
   bench.progress(`${name}: warming up`)
   // Both together, for as long as each is measured later: until then much of the code is not compiled yet.
   const warmUp = options.rounds * options.seconds
-  await Promise.all([ask(warmUp), askBare(warmUp)])
+  for (let time = 0; time < (measureOptions.isSlowToWarmUp ? 4 : 1); time++) {
+    await Promise.all([ask(warmUp), askBare(warmUp)])
+  }
   const rounds: Round[] = []
   const count = measureOptions.needsMany ? manyRounds(options.rounds) : options.rounds
   for (let round = 1; round <= count; round++) {

@@ -69,16 +69,21 @@ export const importThousand: Plan = {
   },
 }
 
+/** A project may have 1,000 active shares, fewer than all rounds need. */
+const sharing = ['api', 'web', 'worker']
+
 const makeShares = ({ service, seeded }: World, count: number) =>
-  makeMany(count, async () => {
+  makeMany(count, async (index) => {
     const wanted = { content: 'a text of a few words, shared once', expiresIn: 3_600, maxViews: 100 }
-    const { token } = await apiOf(service, seeded.session).share.create({ ws: 'main', prj: 'api' }, wanted)
+    const prj = sharing[index % sharing.length] ?? ''
+    const { token } = await apiOf(service, seeded.session).share.create({ ws: 'main', prj }, wanted)
     return `/v1/share/${token}/view`
   })
 
 export const openShare: Plan = {
   name: 'open a share',
   isDurable: true,
+  isSlowToWarmUp: true,
   async open(world) {
     const paths = await makeShares(world, 1)
     const load = { path: paths[0] ?? '', paths, method: 'POST', body: '{}', connections: writers }
