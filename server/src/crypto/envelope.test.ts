@@ -144,6 +144,25 @@ describe('associated data', () => {
     )
   })
 
+  test('is each part in UTF-8 or as it is, after its length in four bytes', () => {
+    const text = fc.string({ unit: fc.constantFrom('a', '\0', 'é', '語', '\ud83d', '\ude00'), maxLength: 300 })
+    const parts = fc.array(fc.oneof(text, fc.string({ maxLength: 300 }), fc.uint8Array({ maxLength: 300 })))
+    const expected = (list: readonly (string | Uint8Array)[]) =>
+      list.flatMap((part) => {
+        const bytes = [...Buffer.from(part)]
+        return [0, 0, bytes.length >> 8, bytes.length & 0xff, ...bytes]
+      })
+    fc.assert(
+      fc.property(parts, (list) => {
+        expect([...lengthPrefixed(list)]).toEqual(expected(list))
+      }),
+      { numRuns: times(200, 2_000) },
+    )
+    const long = ['x'.repeat(70_000), 'y']
+    const bytes = lengthPrefixed(long)
+    expect([bytes.readUInt32BE(0), bytes.readUInt32BE(70_004), bytes.length]).toEqual([70_000, 1, 70_009])
+  })
+
   test('never mistakes a part for the length of the next', () => {
     const length = Buffer.from([0, 0, 0, 1]).toString('latin1')
     expect(lengthPrefixed(['', 'a']).equals(lengthPrefixed([`${length}a`]))).toBe(false)

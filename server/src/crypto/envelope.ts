@@ -13,6 +13,7 @@ const nonceBytes = 12
 const tagBytes = 16
 const headerBytes = 5
 const lengthBytes = 4
+const lengthRoom = '\0'.repeat(lengthBytes)
 /** Size that sealing adds to the plaintext. */
 export const overheadBytes = headerBytes + nonceBytes + tagBytes
 export const keyBytes = 32
@@ -24,6 +25,23 @@ export function associatedData(purpose: string, ...parts: (string | number)[]): 
 }
 
 export function lengthPrefixed(parts: readonly (string | Uint8Array)[]): Buffer {
+  let text = ''
+  for (const part of parts) {
+    if (typeof part !== 'string') return prefixEach(parts)
+    text += lengthRoom + part
+  }
+  // One write for all parts, most of which are ASCII: only then all lengths in characters are lengths in bytes.
+  const bytes = Buffer.from(text, 'utf8')
+  if (bytes.length !== text.length) return prefixEach(parts)
+  let at = 0
+  for (const { length } of parts) {
+    bytes.writeUInt32BE(length, at)
+    at += lengthBytes + length
+  }
+  return bytes
+}
+
+function prefixEach(parts: readonly (string | Uint8Array)[]): Buffer {
   let room = 0
   // One UTF-16 unit takes at most three bytes; measuring each part first would cost as much as writing it.
   for (const part of parts) room += lengthBytes + (typeof part === 'string' ? 3 * part.length : part.length)
@@ -58,13 +76,12 @@ export function seal(key: KeyObject, keyVersion: number, aad: Uint8Array, plaint
 /** Throws `integrity` unless this record was sealed with this key and this associated data. */
 export function open(key: KeyObject, aad: Uint8Array, record: Uint8Array): Buffer {
   keyVersionOf(record)
-  const bytes = Buffer.from(record.buffer, record.byteOffset, record.byteLength)
-  const tagAt = bytes.length - tagBytes
-  const nonce = bytes.subarray(headerBytes, headerBytes + nonceBytes)
+  const tagAt = record.length - tagBytes
+  const nonce = record.subarray(headerBytes, headerBytes + nonceBytes)
   const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
-  decipher.setAAD(Buffer.concat([bytes.subarray(0, headerBytes), aad]))
-  decipher.setAuthTag(bytes.subarray(tagAt))
-  const plaintext = decipher.update(bytes.subarray(headerBytes + nonceBytes, tagAt))
+  decipher.setAAD(Buffer.concat([record.subarray(0, headerBytes), aad]))
+  decipher.setAuthTag(record.subarray(tagAt))
+  const plaintext = decipher.update(record.subarray(headerBytes + nonceBytes, tagAt))
   try {
     // Checks the tag; GCM holds no bytes back until here.
     decipher.final()
@@ -77,7 +94,8 @@ export function open(key: KeyObject, aad: Uint8Array, record: Uint8Array): Buffe
 /** The key version that is needed to open a record. */
 export function keyVersionOf(record: Uint8Array): number {
   if (record.length < overheadBytes || record[0] !== format) throw new Failure('integrity')
-  const version = new DataView(record.buffer, record.byteOffset, record.byteLength).getUint32(1)
+  let version = 0
+  for (let at = 1; at < headerBytes; at++) version = version * 256 + (record[at] ?? 0)
   // No key has such a version, and the engines could not even query it.
   if (version > maxKeyVersion) throw new Failure('integrity')
   return version
