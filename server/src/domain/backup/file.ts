@@ -99,7 +99,9 @@ export type BackupFile = {
   readonly header: BackupHeader
   readonly headerBytes: Buffer
   readonly bytes: number
-  /** Frames in their order; throws `integrity` at the first one that is damaged, moved or missing. */
+  /** Throws `integrity` if the frame that begins at `at` is damaged, moved or missing. */
+  readFrame(key: KeyObject, index: number, at: number): Promise<Frame>
+  /** `readFrame` for all frames in their order. */
   frames(key: KeyObject): AsyncGenerator<Frame>
   close(): Promise<void>
 }
@@ -120,11 +122,13 @@ export async function openBackupFile(path: string): Promise<BackupFile> {
     if (length > maxHeaderBytes) throw damaged('its header is not readable')
     const bytes = await read(0, magic.length + lengthBytes + length)
     const header = parseHeader(bytes.subarray(magic.length + lengthBytes))
+    const readFrame: BackupFile['readFrame'] = (key, index, at) => frameAt(read, key, index, at, size)
     return {
       header,
       headerBytes: bytes,
       bytes: size,
-      frames: (key) => framesOf(read, bytes.length, size, key),
+      readFrame,
+      frames: (key) => framesOf((index, at) => readFrame(key, index, at), bytes.length),
       close: () => handle.close(),
     }
   } catch (error) {
@@ -179,24 +183,34 @@ const emptyHeader: Record<keyof BackupHeader, unknown> = {
 }
 
 async function* framesOf(
-  read: (at: number, length: number) => Promise<Buffer>,
+  readFrame: (index: number, at: number) => Promise<Frame>,
   start: number,
-  size: number,
-  key: KeyObject,
 ): AsyncGenerator<Frame> {
   let at = start
   for (let index = 0; ; index++) {
-    const head = await read(at, frameHeadBytes)
-    const kind = kindOf(head.readUInt8())
-    const length = head.readUInt32BE(1)
-    if (kind === undefined || length > maxFrameBytes) throw damaged(`frame ${index + 1} is not readable`)
-    const sealed = await read(at + frameHeadBytes, length)
-    at += frameHeadBytes + length
-    const content = await openContent(key, kind, index, sealed)
-    if (kind === 'manifest' && at !== size) throw damaged('there is data after its end')
-    yield { kind, content, endsAt: at }
-    if (kind === 'manifest') return
+    const frame = await readFrame(index, at)
+    yield frame
+    if (frame.kind === 'manifest') return
+    at = frame.endsAt
   }
+}
+
+async function frameAt(
+  read: (at: number, length: number) => Promise<Buffer>,
+  key: KeyObject,
+  index: number,
+  at: number,
+  size: number,
+): Promise<Frame> {
+  const head = await read(at, frameHeadBytes)
+  const kind = kindOf(head.readUInt8())
+  const length = head.readUInt32BE(1)
+  if (kind === undefined || length > maxFrameBytes) throw damaged(`frame ${index + 1} is not readable`)
+  const sealed = await read(at + frameHeadBytes, length)
+  const endsAt = at + frameHeadBytes + length
+  const content = await openContent(key, kind, index, sealed)
+  if (kind === 'manifest' && endsAt !== size) throw damaged('there is data after its end')
+  return { kind, content, endsAt }
 }
 
 async function openContent(key: KeyObject, kind: FrameKind, index: number, sealed: Buffer): Promise<Buffer> {
