@@ -42,16 +42,21 @@ export async function readContent({ engine }: Pick<Services, 'engine'>): Promise
 }
 
 /** Describes every added, removed or changed row; empty if nothing changed. */
-export function describeChanges(before: Content, after: Content): string[] {
-  return changesBetween(before, after).map(({ table, was, is }) => {
-    const what = !was ? 'added' : !is ? 'removed' : 'changed'
-    return `${table.name} ${what}: ${was ? toText(was) : ''} → ${is ? toText(is) : ''}`
-  })
+export const describeChanges = (before: Content, after: Content): string[] =>
+  changesBetween(before, after).map(describeChange)
+
+export function describeChange({ table, was, is }: Change): string {
+  const what = !was ? 'added' : !is ? 'removed' : 'changed'
+  return `${table.name} ${what}: ${was ? toText(was) : ''} → ${is ? toText(is) : ''}`
 }
 
 /** Restores every row except the audit trail, and returns the new content. */
-export async function restoreContent(services: Services, before: Content, after: Content): Promise<Content> {
-  const changes = changesBetween(before, after)
+export async function restoreContent(
+  services: Services,
+  before: Content,
+  after: Content,
+  changes = changesBetween(before, after),
+): Promise<Content> {
   const apply = (updates: typeof changes) =>
     services.engine.transaction('test:restore', async ({ db }) => {
       for (const { table, was, is } of changes.toReversed()) if (!was && is) await remove(db, table, is)
@@ -65,17 +70,18 @@ export async function restoreContent(services: Services, before: Content, after:
   return { ...before, trail: after.trail }
 }
 
-type Change = { readonly table: Table; readonly was: Row | undefined; readonly is: Row | undefined }
+export type Change = { readonly table: Table; readonly was: Row | undefined; readonly is: Row | undefined }
 
-function changesBetween(before: Content, after: Content): Change[] {
+export function changesBetween(before: Content, after: Content): Change[] {
   const changes: Change[] = []
   for (const [table, rows] of before.tables) {
     const now: Rows = after.tables.get(table) ?? new Map()
     if (rows === now) continue
-    for (const key of new Set([...rows.keys(), ...now.keys()])) {
-      const [was, is] = [rows.get(key), now.get(key)]
-      if (!was || !is || !isSame(was, is)) changes.push({ table, was, is })
+    for (const [key, was] of rows) {
+      const is = now.get(key)
+      if (!is || !isSame(was, is)) changes.push({ table, was, is })
     }
+    for (const [key, is] of now) if (!rows.has(key)) changes.push({ table, was: undefined, is })
   }
   return changes
 }

@@ -11,7 +11,14 @@ import type { Scope } from '@coffer/contract/field'
 import type { Token } from '@coffer/contract/token'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Ask } from '../../../test/ask.ts'
-import { type Content, describeChanges, readContent as readEverything, restoreContent } from '../../../test/content.ts'
+import {
+  type Change,
+  type Content,
+  changesBetween,
+  describeChange,
+  readContent as readEverything,
+  restoreContent,
+} from '../../../test/content.ts'
 import { seed } from '../../../test/dice.ts'
 import {
   type Answer,
@@ -225,12 +232,13 @@ async function readContent(services: TestService['app']['services']): Promise<Co
   return { ...everything, tables: new Map([...everything.tables].filter(([{ name }]) => name !== 'audit_batch')) }
 }
 
-type Effects = (before: Content, after: Content) => string[]
+type Undone = { readonly changes: readonly Change[]; readonly hasTrailGrown: boolean }
+type Effects = (undone: Undone) => string[]
 
-const anyEffect: Effects = (before, after) => {
-  const changes = describeChanges(before, after)
-  return before.trail === after.trail ? changes : [...changes, 'the audit trail grew']
-}
+const changesAlone: Effects = ({ changes }) => changes.map(describeChange)
+
+const anyEffect: Effects = (undone) =>
+  undone.hasTrailGrown ? [...changesAlone(undone), 'the audit trail grew'] : changesAlone(undone)
 
 /** The content of the database as last read, from which the next cell starts. */
 let content: Content
@@ -240,11 +248,11 @@ async function runQuietly(batch: readonly Cell[], caller: Caller, effects: Effec
   if (batch.length === 0) return []
   const before = content
   const wrong = await runAll(batch, caller)
-  if ((await undo(before, effects)).length === 0) return wrong
+  if (effects(await undo(before)).length === 0) return wrong
   // A wrong response already explains an effect.
   for (const cell of batch.filter(({ title }) => !wrong.some((line) => line.startsWith(title)))) {
     await run(cell, caller)
-    const changes = await undo(before, effects)
+    const changes = effects(await undo(before))
     if (changes.length > 0) wrong.push(`${cell.title}: had an effect: ${changes.join('; ').slice(0, 500)}`)
   }
   return wrong.length > 0 ? wrong : [`${caller.name}: requests had an effect together, but none of them alone`]
@@ -252,15 +260,14 @@ async function runQuietly(batch: readonly Cell[], caller: Caller, effects: Effec
 
 /** Runs a cell that may change something, checks the change and its audit entry, and undoes the change. */
 async function runAndUndo(cell: Cell, caller: Caller): Promise<string[]> {
-  const { trail } = content
   const { services } = service.app
   // Beyond a few per network, anonymous actions are only counted, so each cell starts a new window.
   Object.assign(services, { strangers: createStrangerRecords(services.now) })
   const wrong = await run(cell, caller)
-  const changes = await undo(content, describeChanges)
+  const { changes, hasTrailGrown } = await undo(content)
   if (wrong.length > 0) return wrong
   if (changes.length === 0 && !mayChangeNothing.has(cell.name)) wrong.push(`${cell.title}: had no effect`)
-  if (content.trail === trail) wrong.push(`${cell.title}: is not in the audit trail`)
+  if (!hasTrailGrown) wrong.push(`${cell.title}: is not in the audit trail`)
   return wrong
 }
 
@@ -268,13 +275,13 @@ async function runAndUndo(cell: Cell, caller: Caller): Promise<string[]> {
 const mayChangeNothing = new Set<EndpointName>(['exchangeToken', 'readDevice', 'revokeOtherSessions'])
 
 /** Undoes the effects since `before`, and returns them. */
-async function undo(before: Content, effects: Effects): Promise<string[]> {
+async function undo(before: Content): Promise<Undone> {
   const { services } = service.app
   const after = await readContent(services)
-  const hasChanged = describeChanges(before, after).length > 0
-  const found = effects({ ...before, trail: content.trail }, after)
-  content = hasChanged ? await restoreContent(services, before, after) : after
-  return found
+  const changes = changesBetween(before, after)
+  const hasTrailGrown = after.trail !== content.trail
+  content = changes.length > 0 ? await restoreContent(services, before, after, changes) : after
+  return { changes, hasTrailGrown }
 }
 
 async function check(caller: Caller): Promise<string[]> {
@@ -288,8 +295,8 @@ async function check(caller: Caller): Promise<string[]> {
     caller,
     anyEffect,
   )
-  wrong.push(...(await runQuietly(quiet.filter(compares), caller, describeChanges)))
-  wrong.push(...(await runQuietly(reads, caller, describeChanges)))
+  wrong.push(...(await runQuietly(quiet.filter(compares), caller, changesAlone)))
+  wrong.push(...(await runQuietly(reads, caller, changesAlone)))
   for (const cell of all.filter(isWrite)) wrong.push(...(await runAndUndo(cell, caller)))
   return wrong
 }
