@@ -111,7 +111,13 @@ const sources = {
 }
 
 /** A short run each of the torture and the bench. */
-const short = { ...shared, name: 'short', include: ['{bench,torture}/run.test.ts'] }
+const short = {
+  ...shared,
+  name: 'short',
+  include: ['{bench,torture}/run.test.ts'],
+  env: bundledServer,
+  globalSetup: ['test/server-program.ts'],
+}
 
 type Project = {
   readonly name: string

@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import { type Ended, type Listening, listening, type Program, type Settings, startNode } from './program.ts'
 
 /** The bundle of the sources (server-program.ts), or without one, the sources. */
-const main = process.env.COFFER_TEST_SERVER ?? join(import.meta.dirname, '../server/src/main.ts')
+export const serverMain = process.env.COFFER_TEST_SERVER ?? join(import.meta.dirname, '../server/src/main.ts')
 
 /** `node server/src/main.ts …` */
 export function startProgram(args: readonly string[], settings: Settings = {}): Program {
-  return startNode([main, ...args], settings)
+  return startNode([serverMain, ...args], settings)
 }
 
 export async function runProgram(args: readonly string[], settings: Settings = {}): Promise<Ended> {
@@ -17,7 +17,7 @@ export async function runProgram(args: readonly string[], settings: Settings = {
 /** Starts the service on a free port unless the settings name one. */
 export async function startListening(settings: Settings, nodeArgs: readonly string[] = []): Promise<Listening> {
   return listening(
-    startNode([...nodeArgs, main], {
+    startNode([...nodeArgs, serverMain], {
       COFFER_PORT: '0',
       COFFER_RATE_LIMIT: '0',
       COFFER_SHARE_RATE_LIMIT: '0',

@@ -9,6 +9,8 @@ import { cases } from './cases.ts'
 import type { Result } from './trial.ts'
 
 const run = join(import.meta.dirname, 'run.ts')
+const { COFFER_TEST_SERVER } = process.env
+const serverProgram = COFFER_TEST_SERVER === undefined ? {} : { COFFER_TEST_SERVER }
 
 /** Minimum counts on each engine. */
 const minimumCounts: Record<string, Counts> = {
@@ -38,7 +40,7 @@ describe('a short run', () => {
   let ended: Ended
   let results: Result[]
   beforeAll(async () => {
-    ended = await startNode([run, '--short', '--seed', '1', '--json', report]).ended
+    ended = await startNode([run, '--short', '--seed', '1', '--json', report], serverProgram).ended
     results = JSON.parse(await readFile(report, 'utf8')).results
   }, 3_600_000)
   afterAll(() => rm(report, { force: true }))

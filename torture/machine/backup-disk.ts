@@ -5,7 +5,7 @@
 import { readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Listening, type Settings, startNode } from '../../test/program.ts'
-import { startListening } from '../../test/start-server.ts'
+import { serverMain, startListening } from '../../test/start-server.ts'
 import { until } from '../../test/wait.ts'
 import { bothEngines, type Case, type Trial } from '../case.ts'
 import { ask } from '../load/ask.ts'
@@ -14,12 +14,11 @@ import { register, signIn, verifyTrail } from '../load/tenant.ts'
 import { fillDisk, mountSmallDisk, unableToMount } from './small-disk.ts'
 
 const movedClock = join(import.meta.dirname, 'moved-clock.ts')
-const main = join(import.meta.dirname, '../../server/src/main.ts')
 /** The shortest interval, and the pause after a failed run, each with a second more. */
 const [everyMs, retryMs] = [301_000, 61_000]
 const limitMs = 900_000
 /** A light load: the process that makes a backup has a low priority, and must read and verify everything written. */
-const pauseMs = 50
+const pauseMs = 200
 const metricsToken = 'metrics'
 const backupName = /^coffer-[\w-]+\.backup$/
 
@@ -89,7 +88,7 @@ async function prepare(trial: Trial): Promise<Place> {
     folder,
     run(args) {
       const MOVED_CLOCK_MS = String(offsetMs)
-      const program = startNode(['--import', movedClock, main, ...args], { ...settings, MOVED_CLOCK_MS })
+      const program = startNode(['--import', movedClock, serverMain, ...args], { ...settings, MOVED_CLOCK_MS })
       program.child.stdin?.end()
       return program.ended
     },

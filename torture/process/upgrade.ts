@@ -1,6 +1,7 @@
 /** A rolling upgrade: nodes are replaced one after the other by a later version under load, and nothing is lost. */
 import { join, resolve } from 'node:path'
 import { type Listening, listening, type Program, type Settings, startNode } from '../../test/program.ts'
+import { serverMain } from '../../test/start-server.ts'
 import { until } from '../../test/wait.ts'
 import type { Case } from '../case.ts'
 import { pause } from '../load/ask.ts'
@@ -88,10 +89,12 @@ function startVersion(
   previous: string | undefined,
   args: readonly string[] = [],
 ): Program {
-  const isPrevious = version === 0 && previous !== undefined
-  const main = join(isPrevious ? resolve(previous) : join(import.meta.dirname, '../..'), 'server/src/main.ts')
+  const sources = (folder: string) => join(folder, 'server/src/main.ts')
+  const first = previous === undefined ? serverMain : sources(resolve(previous))
+  // The steps of the migration can be added to the sources alone.
+  const program = version === 0 ? [first] : ['--import', nextVersion, sources(join(import.meta.dirname, '../..'))]
   const NEXT_VERSIONS = String(previous === undefined ? version : version - 1)
-  return startNode([...(isPrevious ? [] : ['--import', nextVersion]), main, ...args], {
+  return startNode([...program, ...args], {
     ...{ COFFER_PORT: '0', COFFER_RATE_LIMIT: '0', COFFER_SHARE_RATE_LIMIT: '0', NEXT_VERSIONS },
     ...settings,
   })
