@@ -108,7 +108,7 @@ describe('generated requests', () => {
   /** Slow requests get fewer runs; the test fails if not even the first run ends in time. */
   const interruptAfterTimeLimit = 20_000
   /** Most requests are refused before they reach the store: on the second engine, fewer are enough. */
-  const deepRuns = engine === 'sqlite' ? 20 : 8
+  const deepRuns = engine === 'sqlite' ? 10 : 5
 
   test.each(table)('%s responds within the contract to any request', async (name, endpoint) => {
     const { world, session, readToken } = await createWorld(`w-${name.toLowerCase()}`)

@@ -244,7 +244,7 @@ test('nobody raises their own rights, and no credential may do more than its own
       }
       for (const held of world.held) await checkUse(world, held)
     }),
-    { numRuns: times(3, engine === 'sqlite' ? 24 : 10), endOnFailure: true },
+    { numRuns: times(3, engine === 'sqlite' ? 12 : 6), endOnFailure: true },
   )
   expect(refusals).toBeGreaterThan(50)
   expect(steps - refusals).toBeGreaterThan(50)

@@ -11,7 +11,7 @@ import { times } from '../../../../../test/tier.ts'
 
 const writers = times(16, 64)
 /** A commit takes longer on PostgreSQL, so fewer writes cause as many conflicts. */
-const increments = engine === 'sqlite' ? times(10, 200) : times(5, 50)
+const increments = engine === 'sqlite' ? times(10, 50) : times(5, 20)
 const total = writers * increments
 const maxPauseMs = 1_500
 

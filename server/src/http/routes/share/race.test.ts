@@ -22,7 +22,7 @@ import { times } from '../../../../../test/tier.ts'
 import { until } from '../../../../../test/wait.ts'
 
 const readersAtOnce = 64
-const rounds = times(3, 50)
+const rounds = times(3, 20)
 const patienceMs = 300_000
 
 const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
