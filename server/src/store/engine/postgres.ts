@@ -10,6 +10,7 @@ import { givingWay, lockWaitMs } from './lock-wait.ts'
 import { connectionsPerNode } from './postgres-connections.ts'
 import { isFollowUp, passingCodes, wrapErrors } from './postgres-error.ts'
 import { joinInserts, nameOf, portions } from './postgres-insert.ts'
+import { createPacker, withPadding } from './postgres-send.ts'
 import { postgresShapes, withPostgresTables } from './postgres-table-reader.ts'
 import { createRefusalBell } from './refusal.ts'
 import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
@@ -135,9 +136,11 @@ async function begin(
     client.release(brokenBy)
     slot.release()
   }
+  const hold = createPacker(client instanceof pg.Client ? client.connection.stream : undefined)
   let isEnding = false
   const ask = async (query: pg.QueryConfig): Promise<pg.QueryResult> => {
     if (isEnding) throw new Error('a statement came after the commit of its transaction')
+    hold()
     try {
       return await client.query(prepare(query))
     } catch (error) {
@@ -223,7 +226,7 @@ function postgresDb(run: Runner): Db {
       compiledQueries.set(query.strings, compiled)
     }
     const { name, text } = compiled
-    const values = parameters(query, compiled, (list) => [list])
+    const values = parameters(query, compiled, (list) => [withPadding(list)])
     return wrapErrors(() => run({ name, text, values }))
   }
   return {

@@ -105,7 +105,7 @@ describe('the template', () => {
     }
   })
 
-  test.each([0, 1, 2, 1_000])('anyOf finds exactly the rows of a list of %d ids', async (count) => {
+  test.each([0, 1, 2, 9, 10, 11, 1_000])('anyOf finds exactly the rows of a list of %d ids', async (count) => {
     const ids = Array.from({ length: count }, (_, index) => `any-${count}-${index}`)
     await commit(async (db) => {
       for (const id of [...ids, `any-${count}-stranger`]) await insertItem(db, id)

@@ -11,7 +11,7 @@ import { createKeyring, type Keyring, openRootKey, type RootKey, type WrappedRoo
 import { isRowGenuine, type MacField, type RowMac } from '../../crypto/row-mac.ts'
 import { openSigningKey, type Signer, type SigningPurpose } from '../../crypto/signing.ts'
 import { Failure } from '../../failure.ts'
-import { type Db, type Engine, sql } from '../engine/sql.ts'
+import { type Db, type Engine, fragment, sql } from '../engine/sql.ts'
 import { followHandover, handOver, type NewMaster } from './custody.ts'
 import { changeKeys, createKeys } from './register.ts'
 import { readKeyRows } from './rows.ts'
@@ -204,6 +204,7 @@ async function readKeys(db: Db, given: KeyObject): Promise<Loaded> {
 }
 
 export type WorkspaceKeyRow = { version: number; rootId: string; wrapped: Uint8Array }
+const selectKey = fragment(`select version, root_id as "rootId", wrapped from workspace_key`)
 
 /** The workspace's newest key, for sealing; pass `version` to get an older one, for opening. */
 export async function requireWorkspaceKey(
@@ -212,10 +213,11 @@ export async function requireWorkspaceKey(
   workspaceId: string,
   version?: number,
 ): Promise<{ version: number; key: KeyObject }> {
-  const row = await db.one<WorkspaceKeyRow>(sql`
-    select version, root_id as "rootId", wrapped from workspace_key
-    where workspace_id = ${workspaceId} and (cast(${version ?? null} as integer) is null or version = ${version ?? null})
-    order by version desc limit 1`)
+  const row = await db.one<WorkspaceKeyRow>(
+    version === undefined
+      ? sql`${selectKey} where workspace_id = ${workspaceId} order by version desc limit 1`
+      : sql`${selectKey} where workspace_id = ${workspaceId} and version = ${version}`,
+  )
   if (!row) throw await missingKey(db.one(sql`select id from workspace where id = ${workspaceId}`))
   const root = await keys.requireRoot(row.rootId)
   return { version: row.version, key: asKey(open(root.wrap, workspaceKeyPlace(workspaceId, row, root), row.wrapped)) }
