@@ -30,7 +30,7 @@ const cases = engine === 'sqlite' ? everyProvider : everyProvider.filter(({ slug
 const changesAtOnce = times(16, 100)
 /** The second half is written while the first is only partly pushed. */
 const changesPerRound = 2 * changesAtOnce
-const rounds = engine === 'sqlite' ? times(3, 10) : 3
+const rounds = engine === 'sqlite' ? times(3, 6) : 3
 const faultRate = 0.55
 const { most, inWords } = isDeep ? { most: 1_000, inWords: 'a thousand' } : { most: 60, inWords: '60' }
 const keys = Array.from({ length: times(24, 110) }, (_, index) => `KEY_${index}`)
