@@ -191,11 +191,11 @@ test('the server decides every question as the specification does', async () => 
         }
       },
     ),
-    { numRuns: times(400, 9_000), seed, endOnFailure: false },
+    { numRuns: times(400, 5_000), seed, endOnFailure: false },
   )
   const count = [...answers.values()].reduce((sum, one) => sum + one, 0)
   console.log(`access: ${count} questions, COFFER_TEST_SEED=${seed}`, Object.fromEntries(answers))
-  expect(count).toBeGreaterThan(times(3_000, 100_000))
+  expect(count).toBeGreaterThan(times(3_000, 50_000))
   // Each answer occurs often enough to mean something.
   for (const kind of ['200', '403', '404', 'lists']) expect(answers.get(kind)).toBeGreaterThan(count / 20)
 })
