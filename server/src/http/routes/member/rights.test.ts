@@ -249,4 +249,4 @@ test('nobody raises their own rights, and no credential may do more than its own
   expect(refusals).toBeGreaterThan(50)
   expect(steps - refusals).toBeGreaterThan(50)
   for (const act of ['grants', 'account', 'serviceToken']) expect(succeeded.get(act), act).toBeGreaterThan(0)
-}, 300_000)
+})
