@@ -7,6 +7,7 @@ import { deepOnly, fromSources, isByHand, notOnSqlite, perEngine, times } from '
 const root = join(import.meta.dirname, '..')
 /** Rooms are tested through HTTP on both engines; pure functions (all tests in crypto and domain) and the house need none. */
 const rooms = ['server/src/{http,store,jobs,operator}/**/*.test.ts']
+const postgresOnly = ['server/src/http/pgbouncer.test.ts', 'server/src/store/engine/postgres*.test.ts']
 /** Ends what hangs; nothing is measured by it. */
 const patienceMs = times(300_000, 600_000)
 const shared = {
@@ -46,7 +47,7 @@ const sqlite = (isFast: boolean) => ({
   ...shared,
   name: 'sqlite',
   include: rooms,
-  exclude: ['server/src/http/pgbouncer.test.ts', ...(isFast ? [...deepOnly, ...notOnSqlite] : [])],
+  exclude: [...postgresOnly, ...(isFast ? [...deepOnly, ...notOnSqlite] : [])],
   env: { COFFER_TEST_ENGINE: 'sqlite', ...bundledServer },
   globalSetup: ['test/sqlite.ts', 'test/built-dashboard.ts', 'test/server-program.ts'],
 })
