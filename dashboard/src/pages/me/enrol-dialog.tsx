@@ -6,6 +6,7 @@ import { CopyButton } from '../../parts/copy.tsx'
 import { TextField } from '../../parts/field.tsx'
 import { fieldError } from '../../parts/field-error.ts'
 import { FormDialog } from '../../parts/form-dialog.tsx'
+import { OwnPassword } from './own-password.tsx'
 import { QrCode } from './qr-code.tsx'
 import { RecoveryCodes } from './recovery-codes.tsx'
 
@@ -44,18 +45,7 @@ function AskPassword({ onClose, enrol }: AskPasswordProps) {
       save={() => enrol(password)}
       fields={['password']}
     >
-      {(error) => (
-        <TextField
-          label="Your password"
-          type="password"
-          required
-          autoFocus
-          autoComplete="current-password"
-          value={password}
-          error={fieldError(error, 'password')}
-          onChange={({ target }) => setPassword(target.value)}
-        />
-      )}
+      {(error) => <OwnPassword value={password} error={error} onChange={setPassword} />}
     </FormDialog>
   )
 }

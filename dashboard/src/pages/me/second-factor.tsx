@@ -11,6 +11,7 @@ import { FormDialog } from '../../parts/form-dialog.tsx'
 import { Section } from '../../parts/page.tsx'
 import { say } from '../../parts/toast.tsx'
 import { EnrolDialog } from './enrol-dialog.tsx'
+import { OwnPassword } from './own-password.tsx'
 
 export function SecondFactor() {
   const { data: me } = useSuspenseQuery(meQuery)
@@ -59,16 +60,7 @@ function RemoveFactor({ onClose }: { readonly onClose: () => void }) {
     >
       {(error) => (
         <>
-          <TextField
-            label="Your password"
-            type="password"
-            required
-            autoFocus
-            autoComplete="current-password"
-            value={password}
-            error={fieldError(error, 'password')}
-            onChange={({ target }) => setPassword(target.value)}
-          />
+          <OwnPassword value={password} error={error} onChange={setPassword} />
           <TextField
             label="Code"
             hint="From the app, or a recovery code."
