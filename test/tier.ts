@@ -97,6 +97,7 @@ export const deepOnly: readonly string[] = [
   'server/src/operator/backup-load.test.ts',
   'server/src/operator/keys-docs.test.ts',
   'server/src/operator/keys-move-kill.test.ts',
+  'server/src/operator/keys-terminal.test.ts',
   'server/src/store/engine/lock-wait.test.ts',
   'server/src/jobs/backup-disk.test.ts',
   'server/src/jobs/memory.test.ts',

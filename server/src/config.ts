@@ -57,7 +57,7 @@ export type TlsFiles = { readonly certificateFile: string; readonly keyFile: str
 type Environment = Record<string, string | undefined>
 
 export function readConfig(environment: Environment): Config {
-  const env = withFile(environment)
+  const env = withSettingsFile(environment)
   refuseUnknown(env)
   const text = (name: string): string | undefined => env[name]?.trim() || undefined
   const host = readHost(text('COFFER_HOST') ?? '127.0.0.1')
@@ -103,7 +103,8 @@ export function isLoopback(host: string): boolean {
   return address.family === 6 ? address.bits === 1n : address.bits >> 24n === 127n
 }
 
-function withFile(environment: Environment): Environment {
+/** The environment, and below it the file that COFFER_CONFIG names. */
+export function withSettingsFile(environment: Environment): Environment {
   const path = environment.COFFER_CONFIG?.trim()
   if (!path) return environment
   const file = readSettingsFile(path)

@@ -55,11 +55,11 @@ export async function unlockStore(engine: Engine, key: Uint8Array, now: () => nu
   return { engine, keys: await unlockKeys(engine, master, now) }
 }
 
-/** The set that opens the store: of its key, or of a former key until a move is finished. */
-export async function requireShareSet(engine: Engine): Promise<ShareSet> {
+/** The sets that open the store, newest first: of its key, and of former keys until a move is finished. */
+export async function requireShareSets(engine: Engine): Promise<readonly [ShareSet, ...ShareSet[]]> {
   const { current, former } = await findCustody(engine)
-  const split = [current, ...former].find((custody) => custody?.split)?.split
-  if (split) return split
+  const [newest, ...others] = [current, ...former].flatMap((custody) => custody?.split ?? [])
+  if (newest) return [newest, ...others]
   throw new StartError(
     current
       ? `COFFER_MASTER_KEY_SHARES is on, but the master key of this store is in ${custodyName(current.kind)}: set ${masterKeySettings[current.kind]} instead.`
@@ -75,8 +75,8 @@ export async function findStore(config: Config, access: OpenMode): Promise<OpenS
     await requireCurrentSchema(engine)
     if (!(await hasKeys(engine))) throw noStore(config)
     await refuseFormerCustody(config, engine)
-    const set = config.masterKey.kind === 'shares' ? await requireShareSet(engine) : undefined
-    const master = await findMaster(config, wrappedMaster(engine, Date.now), false, set)
+    const sets = config.masterKey.kind === 'shares' ? await requireShareSets(engine) : undefined
+    const master = await findMaster(config, wrappedMaster(engine, Date.now), false, sets)
     return { engine, keys: await unlockKeys(engine, master, Date.now) }
   })
 }
@@ -116,14 +116,14 @@ async function findMaster(
   config: Config,
   wrapped: WrappedMaster,
   mayCreate: boolean,
-  shareSet?: ShareSet,
+  shareSets: readonly ShareSet[] = [],
 ): Promise<KeyObject> {
   const master = await loadMasterKey(config.masterKey, {
     wrapped,
     outbound: createOutbound({ allow: config.outboundAllow }),
     env: process.env,
     mayCreate,
-    shareSet,
+    shareSets,
   })
   return masterWrapKey(master)
 }

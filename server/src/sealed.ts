@@ -5,12 +5,12 @@ import { sealedMetrics } from './http/metrics.ts'
 import { createSealedServer } from './http/sealed.ts'
 import { installation } from './installation.ts'
 import { listenOn, serveMetrics } from './listen.ts'
-import type { Log } from './log.ts'
+import { type Log, traceOf } from './log.ts'
 import { MasterKeyError } from './master-key/error.ts'
 import type { ShareSet } from './master-key/share.ts'
 import { collectShares } from './master-key/share-collector.ts'
 import { listenForShares, type UnsealAnswer } from './master-key/unseal-socket.ts'
-import { type OpenStore, prepareStore, requireShareSet, unlockStore } from './open-store.ts'
+import { type OpenStore, prepareStore, requireShareSets, unlockStore } from './open-store.ts'
 import { StartError } from './start-error.ts'
 import { openTls } from './tls/tls.ts'
 
@@ -26,11 +26,12 @@ export async function waitForShares(config: Config, log: Log, now: () => number)
   const engine = await prepareStore(config, log, now)
   const stops: (() => Promise<unknown>)[] = []
   try {
-    const set = await requireShareSet(engine)
+    const sets = await requireShareSets(engine)
+    const [set] = sets
     const unlocked = Promise.withResolvers<OpenStore>()
     const socket = await listenForShares(
       config.dataDir,
-      shareKeeper(set, (key) => unlockStore(engine, key, now), unlocked.resolve),
+      shareKeeper(sets, log, (key) => unlockStore(engine, key, now), unlocked.resolve),
     )
     stops.push(socket.close)
     stops.push(await serveMetrics(sealedMetrics, config, tls))
@@ -78,18 +79,19 @@ function nextSignal() {
 
 /** Answers each share. Shares are tried one after the other, so that two operators do not combine twice. */
 function shareKeeper(
-  set: ShareSet,
+  sets: readonly ShareSet[],
+  log: Log,
   unlock: (key: Uint8Array) => Promise<OpenStore>,
   onUnlocked: (store: OpenStore) => void,
 ): (line: Buffer) => Promise<UnsealAnswer> {
-  const shares = collectShares(set)
+  const shares = collectShares(sets)
   let last: Promise<unknown> = Promise.resolve()
   let isUnsealed = false
 
   async function take(line: Buffer): Promise<UnsealAnswer> {
     if (isUnsealed) return { isAccepted: true, isUnsealed, message: 'The service is unsealed.' }
     const isAccepted = true
-    const progress = () => `${shares.given} of ${set.threshold} shares of set ${set.set} are there.`
+    const progress = () => `${shares.given} of ${shares.set?.threshold} shares of set ${shares.set?.set} are there.`
     if (line.length === 0) return { isAccepted, isUnsealed, message: progress() }
     const key = await shares.add(line)
     if (!key) return { isAccepted, isUnsealed, message: progress() }
@@ -106,6 +108,7 @@ function shareKeeper(
       .then(() => take(line))
       .catch((error: unknown): UnsealAnswer => {
         const isOurs = error instanceof MasterKeyError || error instanceof StartError
+        if (!isOurs) log.error('the shares gave a key, but the store did not open', traceOf(error))
         const message = isOurs
           ? error.message
           : 'The store did not open: see the log of the service. All shares were dropped.'

@@ -16,7 +16,7 @@ const stopWithinMs = 10_000
 const farewellMs = 1_500
 
 const formerKey =
-  'the master key has moved, and the settings of this node name its former source: change them before "keys move --finish"'
+  'the master key has moved, and this node was started with its former source or shares: change that before "keys move --finish"'
 
 export async function serve(config: Config): Promise<number> {
   const problem = plainHttpProblem(config)

@@ -43,8 +43,8 @@ export type MasterKeyOptions = {
   /** False if the database already has keys. No key is created then. */
   mayCreate: boolean
   commandTimeoutMs?: number
-  /** Which shares open the store. Without it, the first share decides: a backup does not say. */
-  shareSet?: ShareSet | undefined
+  /** Which shares open the store. Without any, the first share decides: a backup does not say. */
+  shareSets?: readonly ShareSet[]
 }
 
 export async function loadMasterKey(source: MasterKeySource, options: MasterKeyOptions): Promise<Uint8Array> {
@@ -56,7 +56,7 @@ export async function loadMasterKey(source: MasterKeySource, options: MasterKeyO
     case 'command':
       return loadFromCommand(source.command, options)
     case 'shares':
-      return loadFromShares(options.shareSet)
+      return loadFromShares(options.shareSets)
     default:
       return loadWrapped(wrappingOf(source, options), options)
   }
@@ -226,14 +226,14 @@ function stopGroup(pid: number | undefined): void {
 }
 
 /** For commands; the service waits for its shares at a socket instead. */
-async function loadFromShares(set: ShareSet | undefined): Promise<Uint8Array> {
-  const shares = collectShares(set)
+async function loadFromShares(sets: readonly ShareSet[] | undefined): Promise<Uint8Array> {
+  const shares = collectShares(sets)
   const input = openShareInput()
   try {
     while (true) {
-      const wanted = shares.threshold ? ` of ${shares.threshold}` : ''
+      const wanted = shares.set ? ` of ${shares.set.threshold}` : ''
       const line = await input.next(`Share ${shares.given + 1}${wanted} of the master key (not shown): `)
-      if (!line) throw tooFewShares(shares.given, shares.threshold)
+      if (!line) throw tooFewShares(shares.given, shares.set?.threshold)
       try {
         const key = await shares.add(line)
         if (key) return key

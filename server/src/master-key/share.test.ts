@@ -28,7 +28,7 @@ test.each([
 ])('any threshold of %i shares gives the key', async (count, threshold) => {
   const { set, share } = await splitInto(count, threshold)
   for (const indexes of subsets(count, threshold)) {
-    for (const expected of [set, undefined]) {
+    for (const expected of [[set], []]) {
       const shares = collectShares(expected)
       for (const index of indexes.slice(0, -1)) expect(await shares.add(share(index))).toBeUndefined()
       expect(shares.given).toBe(threshold - 1)
@@ -50,7 +50,7 @@ test('a share names its version, set, threshold, number and index, and holds no 
 
 test('a share may be typed in lower case, with spaces, and with letters that look like digits', async () => {
   const { set, texts, share } = await splitInto(3, 2)
-  const shares = collectShares(set)
+  const shares = collectShares([set])
   const typed = (texts[0] ?? '').replace(/(?<=-1-)[0-9A-Z-]{71}$/, (payload) =>
     payload.toLowerCase().replaceAll('0', 'o').replaceAll('1', 'l').replaceAll('-', ' '),
   )
@@ -62,7 +62,7 @@ test('a share may be typed in lower case, with spaces, and with letters that loo
 test('a changed, missing or added character anywhere is noticed, and does not count', async () => {
   const { set, texts } = await splitInto(3, 2)
   const [text = ''] = texts
-  const shares = collectShares(set)
+  const shares = collectShares([set])
   for (let at = 0; at < text.length; at++) {
     const other = text[at] === '7' ? '8' : '7'
     const wrong = [text.slice(0, at) + other + text.slice(at + 1)]
@@ -90,7 +90,7 @@ test.each([
 
 test('foreign and repeated shares do not count', async () => {
   const [one, other] = [await splitInto(3, 2), await splitInto(3, 2)]
-  const shares = collectShares(one.set)
+  const shares = collectShares([one.set])
   expect(await refusalOf(shares.add(other.share(1)))).toContain(`is of set ${other.set.set}`)
   await shares.add(one.share(2))
   expect(await refusalOf(shares.add(one.share(2)))).toBe('Share 2 was already given.')
@@ -99,9 +99,23 @@ test('foreign and repeated shares do not count', async () => {
   expect(await shares.add(one.share(1))).toEqual(key)
 })
 
+test('shares of two sets are collected apart, and the set that is whole first gives its key', async () => {
+  const [one, other] = [await splitInto(3, 2), await splitInto(5, 3)]
+  const shares = collectShares([one.set, other.set])
+  expect(shares.set?.set).toBe(one.set.set)
+  await shares.add(other.share(1))
+  await shares.add(one.share(1))
+  await shares.add(other.share(2))
+  expect([shares.set?.set, shares.given]).toEqual([other.set.set, 2])
+  expect(await refusalOf(shares.add(other.share(2)))).toBe('Share 2 was already given.')
+  const foreign = await splitInto(3, 2)
+  expect(await refusalOf(shares.add(foreign.share(1)))).toContain(`into set ${one.set.set} or ${other.set.set}.`)
+  expect(await shares.add(one.share(2))).toEqual(key)
+})
+
 test('shares that give another key are all dropped', async () => {
   const { set, share } = await splitInto(3, 2)
-  const shares = collectShares({ ...set, check: '0'.repeat(16) })
+  const shares = collectShares([{ ...set, check: '0'.repeat(16) }])
   await shares.add(share(1))
   expect(await refusalOf(shares.add(share(2)))).toContain('all were dropped, begin again')
   expect(shares.given).toBe(0)

@@ -19,6 +19,7 @@ import { openEngine } from '../../../test/store.ts'
 import { until } from '../../../test/wait.ts'
 import { readConfig } from '../config.ts'
 import { sql } from '../store/engine/sql.ts'
+import { wrappedMaster } from '../store/instance.ts'
 import { readKeyRows } from '../store/key/rows.ts'
 import { showKeys } from './keys.ts'
 import { moveKeys } from './keys-move.ts'
@@ -149,6 +150,27 @@ test('moves between kinds under two running nodes, and each former source ends w
   await rotate(here)
   await expectWorking()
   await expectOpens(settings)
+})
+
+test('a finished move can be repeated to the same key service, which wraps a new key', async () => {
+  written = 0
+  const { vault, ...vendors } = await startServices()
+  // Credentials and addresses of the new service may be in the file of settings, as at a start.
+  const file = join(database.dataDir, 'coffer.conf')
+  const lines = Object.entries(vendors).map(([name, value]) => `${name}=${value}`)
+  await writeFile(file, `${lines.join('\n')}\n`, { mode: 0o600 })
+  const settings = { ...database.settings, COFFER_CONFIG: file }
+  const wrapped = async () => (await wrappedMaster(here.app.services.engine, Date.now).list())[0]
+  await run(settings, '--to', 'azure-key-vault', vault)
+  const next = { ...settings, COFFER_MASTER_KEY_AZURE_KEY_VAULT: vault }
+  await run(next, '--finish')
+  const before = await wrapped()
+  expect(await run(next, '--to', 'azure-key-vault', vault)).toContain('made a new master key')
+  expect(await wrapped()).not.toBe(before)
+  expect(await run(next, '--to', 'azure-key-vault', vault)).toContain('already')
+  expect(await run(next, '--finish')).toContain('the former master key opens nothing any more')
+  await expectWorking()
+  await expectOpens(next)
 })
 
 test('two moves in a row are followed by nodes with the first key, and by a start with it', async () => {

@@ -1,7 +1,7 @@
 /** `keys move`: puts the store under a new master key from another source, while the service runs. */
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { type Config, readConfig } from '../config.ts'
+import { type Config, readConfig, withSettingsFile } from '../config.ts'
 import { ConfigError } from '../config-error.ts'
 import type { Context } from '../domain/context.ts'
 import { describeCustody, finishMove, isMasterKey, moveMasterKey } from '../domain/custody.ts'
@@ -31,7 +31,7 @@ export async function moveKeys(
   const { values, positionals } = readArguments(args)
   const config = readConfig(env)
   if (values.finish) return withOperator(config, 'write', (ctx) => finish(ctx, print, settleMs))
-  const target = readTarget(values.to ?? '', positionals[0] ?? '', env)
+  const target = readTarget(values.to ?? '', positionals[0] ?? '', withSettingsFile(env))
   return withOperator(config, 'write', (ctx) => move(ctx, target, print))
 }
 
@@ -63,7 +63,8 @@ async function move(ctx: Context, { source, place }: Target, print: Print): Prom
       `Moving the master key to ${to}; the service can keep running. It is safe to stop this command: run it again.\n`,
     )
     const { key, wrapped } = await makeMasterKey(source, { outbound: ctx.outbound, env: process.env })
-    if (isMasterKey(ctx, Uint8Array.from(key))) throw new ConfigError(`${sentence(to)} holds the key that is in use.`)
+    if (isMasterKey(ctx, Uint8Array.from(key)))
+      throw new ConfigError(`${sentence(to)} holds the key that is in use: name another place.`)
     print('  made a new master key, and got it back from its source\n')
     await moveMasterKey(ctx, { key, wrapped, custody: { kind: source.kind, movedAt: ctx.now() } })
     print('  wrapped all root keys with it\n')
@@ -73,10 +74,10 @@ async function move(ctx: Context, { source, place }: Target, print: Print): Prom
 
 const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
 
-/** True after a move that was killed before it could say so. */
+/** True after a move that was killed before it could say so. Once it is finished, the same place gets a new key. */
 async function isThere(ctx: Context, source: MasterKeySource): Promise<boolean> {
-  const { current } = await describeCustody(ctx)
-  if (current?.kind !== source.kind) return false
+  const { current, former } = await describeCustody(ctx)
+  if (current?.kind !== source.kind || former.length === 0) return false
   const options = { outbound: ctx.outbound, env: process.env, mayCreate: false }
   try {
     return isMasterKey(ctx, await loadMasterKey(source, { ...options, wrapped: wrappedMaster(ctx.engine, ctx.now) }))
@@ -100,6 +101,9 @@ Until then the former key still opens this store. Running nodes go on meanwhile,
 
 async function finish(ctx: Context, print: Print, settleMs?: number): Promise<number> {
   const { current } = await describeCustody(ctx)
+  if (ctx.keys.isHandedOver && current?.split && ctx.config.masterKey.kind === 'shares') {
+    throw new ConfigError(`These shares are of a former set: run this again with shares of set ${current.split.set}.`)
+  }
   if (ctx.keys.isHandedOver && current) {
     throw new ConfigError(
       `These settings still name the former master key: set ${masterKeySettings[current.kind]}, restart every node, then run this again.`,
