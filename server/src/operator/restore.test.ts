@@ -50,6 +50,12 @@ beforeAll(async () => {
     200,
   )
   await createToken(service, owner.session, { name: 'made since' })
+  const workspace = await service.call('POST', '/v1/workspace', {
+    token: owner.session,
+    body: { name: 'Later', slug: 'later' },
+  })
+  expect(workspace.status).toBe(201)
+  await createToken(service, owner.session, { name: 'of a later workspace' }, 'later')
   await flushUsage(service.app.services)
 })
 afterAll(async () => {
@@ -168,6 +174,7 @@ test('--since-store revokes what was revoked or rotated since, keeps the rest, a
   expect(out).toMatch(/"revoked" .*: revoked by this restore/)
   expect(out).toMatch(/"rotated" .*: revoked by this restore/)
   expect(out).toMatch(/"made since" .*: made since the backup, and lost/)
+  expect(out).toMatch(/later: "of a later workspace" .*: made since the backup, and lost/)
   const restored = await openService(target.settings, target.dataDir)
   expect((await restored.call('GET', '/v1/me', { token: tokens.kept })).status).toBe(200)
   expect((await restored.call('GET', '/v1/me', { token: tokens.revoked })).status).toBe(401)

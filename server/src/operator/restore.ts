@@ -99,7 +99,7 @@ async function restoreFrom(parts: Parts, wish: Wish, print: Print): Promise<numb
   const rows = tables.reduce((sum, table) => sum + table.rows, 0)
   const at = new Date(createdAt).toISOString()
   if (wish.move) {
-    await finishMove(engine)
+    await finishMove(engine, restored.mark)
     print(`Moved ${rows} rows of ${at} to this store (${engine.kind}), digest ${digest}. Nothing else was changed.\n`)
     print(
       `The backup is ${ageOf(createdAt)} old: sessions, tokens, shares and syncs of then are alive, ended ones too.\n`,
@@ -115,14 +115,14 @@ async function restoreFrom(parts: Parts, wish: Wish, print: Print): Promise<numb
 
 async function reviewRestored(
   { engine, config, since }: Parts,
-  { manifest, keys }: Restored,
+  restored: Restored,
   revokeTokens: boolean,
   print: Print,
 ): Promise<Revival> {
-  const services = await restoredServices(config, { engine, keys }, createLog('warn'))
+  const services = await restoredServices(config, { engine, keys: restored.keys }, createLog('warn'))
   try {
     const onToken = (finding: TokenFinding) => print(describeToken(finding))
-    return await endRevivedState(asOperator(services), manifest, { revokeTokens, since, onToken })
+    return await endRevivedState(asOperator(services), restored, { revokeTokens, since, onToken })
   } finally {
     await services.mail?.close()
   }

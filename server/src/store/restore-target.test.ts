@@ -5,6 +5,10 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { runHere } from '../../../test/command.ts'
 import { createDatabase, type Database } from '../../../test/harness.ts'
 import { openEngine, tamper } from '../../../test/store.ts'
+import { readConfig } from '../config.ts'
+import { type BackupFile, openBackupFile } from '../domain/backup/file.ts'
+import { finishMove, restoreBackup } from '../domain/backup/restore.ts'
+import { findMasterAccess } from '../open-store.ts'
 import { type Db, sql } from './engine/sql.ts'
 import { beginRestore } from './restore-target.ts'
 
@@ -49,6 +53,42 @@ test("a restore that starts over removes no table of another program that has th
   await tamper(target.settings, (db) => db.run(sql`drop table session`))
   expect(await restore()).toMatchObject({ code: 0 })
 })
+
+test('a restore is given up once another into the same store has begun', async () => {
+  const engine = openEngine(target.settings)
+  const other = openEngine(target.settings)
+  const file = await openBackupFile(join(fixture, 'old.backup'))
+  const master = await findMasterAccess(readConfig(target.settings), file.header.wrappedMaster)
+  const begun = () => beginRestore(other, file.header.schemaStep, Date.now())
+  const whole = async () => {
+    const { mark } = await restoreBackup(engine, beforeRows(file, begun), master, {})
+    await finishMove(engine, mark)
+  }
+  await expect(whole()).rejects.toThrow('Another restore into this store was begun or has ended meanwhile')
+  for (const one of [file, engine, other]) await one.close()
+  // The store is still marked as that of the other restore, which has not ended.
+  const { err } = await runHere(['backup', join(target.dataDir, 'new.backup')], target.settings)
+  expect(err).toContain('A restore into this store was interrupted')
+  expect(await restore()).toMatchObject({ code: 0 })
+})
+
+/** Calls `work` before the first rows, the second time that the file is read: the first time it is only checked. */
+function beforeRows(file: BackupFile, work: () => Promise<unknown>): BackupFile {
+  let passes = 0
+  return {
+    ...file,
+    async *frames(key) {
+      let isDue = ++passes === 2
+      for await (const frame of file.frames(key)) {
+        if (isDue && frame.kind === 'rows') {
+          await work()
+          isDue = false
+        }
+        yield frame
+      }
+    },
+  }
+}
 
 async function makeForeign(db: Db): Promise<void> {
   await db.run(sql`create table session (note text primary key)`)

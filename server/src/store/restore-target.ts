@@ -1,4 +1,5 @@
 /** The store that a backup is loaded into: empty before, and marked as unfinished until the restore is complete. */
+import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
 import { type Db, type Engine, type Sql, sql } from './engine/sql.ts'
 import type { Cell } from './engine/table-reader.ts'
@@ -30,16 +31,27 @@ export async function requireEmpty(engine: Engine): Promise<void> {
   }
 }
 
-/** Creates the schema as it was after `schemaStep` steps, marked as unfinished. */
-export async function beginRestore(engine: Engine, schemaStep: number, nowMs: number): Promise<void> {
+/** Creates the schema as it was after `schemaStep` steps, marked as unfinished. Returns the mark of this restore. */
+export async function beginRestore(engine: Engine, schemaStep: number, nowMs: number): Promise<string> {
   await requireEmpty(engine)
   if ((await engine.migratedSteps()) > 0) await removeTables(engine)
   await applySteps(engine, 1, 1, nowMs)
+  const mark = `restore ${newId()}`
   await engine.transaction('restore', async ({ db }) => {
-    await db.run(sql`insert into schema_step (step, name, applied_at) values (${restoringStep}, 'restore', ${nowMs})`)
+    await db.run(sql`insert into schema_step (step, name, applied_at) values (${restoringStep}, ${mark}, ${nowMs})`)
   })
   await applySteps(engine, 2, schemaStep, nowMs)
+  return mark
 }
+
+/** Call in every transaction of a restore: another one may have started over since, and rows of two must not mix. */
+export async function requireMark(db: Db, mark: string): Promise<void> {
+  const found = await db.one(sql`select step from schema_step where step = ${restoringStep} and name = ${mark}`)
+  if (!found) throw takenOver()
+}
+
+const takenOver = () =>
+  new Failure('conflict', 'Another restore into this store was begun or has ended meanwhile: this one was given up.')
 
 /** Brings a restored store of an older version up to date, while it is still marked. */
 export async function finishSchema(engine: Engine, schemaStep: number, nowMs: number): Promise<void> {
@@ -47,7 +59,8 @@ export async function finishSchema(engine: Engine, schemaStep: number, nowMs: nu
 }
 
 /** Call in the last transaction of a restore. */
-export async function endRestore(db: Db): Promise<void> {
+export async function endRestore(db: Db, mark: string): Promise<void> {
+  await requireMark(db, mark)
   await db.run(sql`delete from schema_step where step = ${restoringStep}`)
 }
 
@@ -71,9 +84,12 @@ async function schemaSteps(engine: Engine, applied: number): Promise<number> {
 
 /** Each step commits with its entry in the log, so these are the tables that there are, and never another program's. */
 async function removeTables(engine: Engine): Promise<void> {
-  const names = tableNames(await schemaSteps(engine, await engine.migratedSteps()))
-  const present = await engine.shapes(names)
+  const applied = await engine.migratedSteps()
+  const present = await engine.shapes(tableNames(await schemaSteps(engine, applied)))
   await engine.transaction('restore', async ({ db }) => {
+    // The other restore may have just ended: its store is not one to start over.
+    const marks = await db.run(sql`delete from schema_step where step = ${restoringStep}`)
+    if (applied === restoringStep && marks === 0) throw takenOver()
     for (const { name } of present.toReversed()) await db.run(plain(`drop table ${name}`))
     await db.run(plain('drop table schema_step'))
   })

@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto'
 import { Failure } from '../../failure.ts'
 import type { Engine } from '../../store/engine/sql.ts'
 import { steps } from '../../store/migrate.ts'
-import { beginRestore, insertInto } from '../../store/restore-target.ts'
+import { beginRestore, insertInto, requireMark } from '../../store/restore-target.ts'
 import { backedUpNames } from '../../store/table-list.ts'
 import { type BackupFile, damaged } from './file.ts'
 import type { BackupHeader, BackupOptions, Manifest } from './manifest.ts'
@@ -17,16 +17,18 @@ export function refuseNewerBackup({ schemaStep, version }: BackupHeader): void {
   )
 }
 
+export type Loaded = { readonly manifest: Manifest; readonly mark: string }
+
 export async function loadBackup(
   engine: Engine,
   file: BackupFile,
   key: KeyObject,
   nowMs: number,
   options: BackupOptions,
-): Promise<Manifest> {
+): Promise<Loaded> {
   const { schemaStep } = file.header
   refuseNewerBackup(file.header)
-  await beginRestore(engine, schemaStep, nowMs)
+  const mark = await beginRestore(engine, schemaStep, nowMs)
   const shapes = await engine.shapes(backedUpNames(schemaStep))
   const inserts = new Map(
     shapes.map(({ name, columns }) => {
@@ -39,8 +41,12 @@ export async function loadBackup(
     if (known?.columns !== columns.join()) throw damaged(`its table ${name} is not one of step ${schemaStep}`)
     return known.insert
   }
-  return readBackup(file, key, 'load', options, async (table, rows) => {
+  const manifest = await readBackup(file, key, 'load', options, async (table, rows) => {
     const insert = requireInsert(table)
-    await engine.transaction('restore', ({ db }) => db.runMany([...rows()], insert))
+    await engine.transaction('restore', async ({ db }) => {
+      await requireMark(db, mark)
+      await db.runMany([...rows()], insert)
+    })
   })
+  return { manifest, mark }
 }

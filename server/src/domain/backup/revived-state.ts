@@ -14,7 +14,7 @@ import { record } from '../audit/record.ts'
 import type { Context } from '../context.ts'
 import { tokenEntity } from '../credential/token-issue.ts'
 import { inTransaction } from '../transaction.ts'
-import type { Manifest } from './manifest.ts'
+import type { Loaded } from './load.ts'
 
 /**
  * `valid`: valid when the backup was made, and perhaps revoked since. `revoked`: no longer valid, by this restore.
@@ -42,13 +42,17 @@ export type Revival = {
   readonly generation: string
 }
 
-export async function endRevivedState(ctx: Context, manifest: Manifest, options: RevivalOptions): Promise<Revival> {
+export async function endRevivedState(
+  ctx: Context,
+  { manifest, mark }: Loaded,
+  options: RevivalOptions,
+): Promise<Revival> {
   const since = options.since && createStore(options.since.engine, options.since.keys)
   let revokedTokens = 0
   for await (const workspace of listWorkspaces(ctx.store)) {
     revokedTokens += await reviewTokens(ctx, workspace, since, options)
-    if (since) await listLost(ctx.store, since, workspace, ctx.now(), options)
   }
+  if (since) await listLost(ctx.store, since, ctx.now(), options)
   return inTransaction(ctx, systemChain, async (ctx) => {
     const state = revivedStateStore(ctx.transaction.db)
     const generation = newId()
@@ -63,7 +67,7 @@ export async function endRevivedState(ctx: Context, manifest: Manifest, options:
       entity: { type: 'instance', id: manifest.id, name: 'restore' },
       after: { backupOf: new Date(manifest.createdAt).toISOString(), digest: manifest.digest, generation, ...counts },
     })
-    await endRestore(ctx.transaction.db)
+    await endRestore(ctx.transaction.db, mark)
     return { ...counts, generation }
   })
 }
@@ -119,15 +123,12 @@ async function revoke(ctx: Context, token: TokenRecord): Promise<void> {
   })
 }
 
-async function listLost(
-  restored: Store,
-  since: Store,
-  workspace: Workspace,
-  nowMs: number,
-  { onToken }: RevivalOptions,
-): Promise<void> {
-  for await (const token of listLiving(since, workspace.id, nowMs)) {
-    const isKnown = await restored.tokens.find(token.id, workspace.id)
-    if (!isKnown) onToken({ kind: 'lost', workspace: workspace.slug, token })
+/** Also those of workspaces that were made since. */
+async function listLost(restored: Store, since: Store, nowMs: number, { onToken }: RevivalOptions): Promise<void> {
+  for await (const workspace of listWorkspaces(since)) {
+    for await (const token of listLiving(since, workspace.id, nowMs)) {
+      const isKnown = await restored.tokens.find(token.id, workspace.id)
+      if (!isKnown) onToken({ kind: 'lost', workspace: workspace.slug, token })
+    }
   }
 }

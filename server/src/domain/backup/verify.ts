@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { Failure } from '../../failure.ts'
 import { createScratchFolder } from '../../store/engine/scratch-folder.ts'
 import { openSqlite } from '../../store/engine/sqlite.ts'
+import { fileTrouble } from '../../store/engine/sqlite-connection.ts'
 import { readSqliteFile } from '../../store/engine/sqlite-table-reader.ts'
 import type { TableReader } from '../../store/engine/table-reader.ts'
 import type { MasterAccess } from '../../store/key/key.ts'
@@ -39,6 +40,9 @@ export async function verifyBackup(
     file = await openBackupFile(path)
     return await verifyFile(file, await unlock(file.header), options)
   } catch (error) {
+    // A problem of the scratch store says nothing about the backup.
+    const trouble = fileTrouble(error)
+    if (trouble) throw new Failure('unavailable', `The scratch store in ${options.scratchFolder} ${trouble}`)
     if (!(error instanceof Failure)) throw error
     return { ok: false, problems: [error.message], manifest: undefined }
   } finally {
@@ -53,10 +57,10 @@ async function verifyFile(file: BackupFile, master: MasterAccess, options: Verif
     const store = join(scratch.path, 'coffer.db')
     const engine = openSqlite(store)
     try {
-      const manifest = await loadBackup(engine, file, key, Date.now(), options)
+      const { manifest, mark } = await loadBackup(engine, file, key, Date.now(), options)
       const problems = await readSqliteFile(store, (reader) => findDifferences(reader, manifest, options))
       await finishSchema(engine, manifest.schemaStep, Date.now())
-      await engine.transaction('restore', ({ db }) => endRestore(db))
+      await engine.transaction('restore', ({ db }) => endRestore(db, mark))
       problems.push(...(await checkStore(engine, await master.openKeys(engine), manifest, options)))
       return { ok: problems.length === 0, problems, manifest }
     } finally {
