@@ -163,7 +163,7 @@ function figuresOf(services: Services) {
 async function backupFigures(services: Services) {
   const state = await withTimeout(lagWithinMs, readBackupState(services)).catch(() => undefined)
   if (state === undefined) return undefined
-  const ageSeconds = state.newest && Math.max(0, services.now() - state.newest.startedAt) / 1_000
+  const ageSeconds = state.newest && Math.max(0, services.now() - state.newest.madeAt) / 1_000
   return { ageSeconds, isLastOk: state.failures === 0 }
 }
 

@@ -1,10 +1,17 @@
 /** Scheduled backups: made, verified, stored, kept and removed; by one node of several; and failures that do no harm. */
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { tempFolder } from '../../../test/backup-target.ts'
 import { runHere } from '../../../test/command.ts'
-import { engine, openService, registerOwner, startService, type TestService } from '../../../test/harness.ts'
+import {
+  createDatabase,
+  engine,
+  openService,
+  registerOwner,
+  startService,
+  type TestService,
+} from '../../../test/harness.ts'
 import { startS3 } from '../../../test/s3-server.ts'
 import { runBackup } from '../../../test/scheduled-backup.ts'
 import { openStaging } from '../domain/backup/staging.ts'
@@ -94,6 +101,37 @@ test('a verified backup that the command has put there is kept by the rule', asy
   await nextDay.stop()
 })
 
+test('a backup that was verified is kept by the rule, even if its marker was removed', async () => {
+  await start({ COFFER_BACKUP_KEEP: '2 daily' })
+  await run()
+  for (const name of await stored()) if (name.endsWith('.verified')) await rm(join(folder, name))
+  await run(day + 1)
+  expect((await backups()).length).toBe(2)
+  await run(day + 1)
+  expect((await backups()).length).toBe(2)
+})
+
+test('a restored service removes no backup of before the restore for 30 days, not even one of the same day', async () => {
+  await start({ COFFER_BACKUP_KEEP: '1 daily' })
+  await run()
+  const [before = ''] = await backups()
+  const target = await createDatabase()
+  await copyFile(join(service.dataDir, 'master.key'), join(target.dataDir, 'master.key'))
+  const restored = await runHere(['restore', join(folder, before)], target.settings)
+  expect(restored.code, restored.out + restored.err).toBe(0)
+  const settings = { ...target.settings, COFFER_BACKUP_TO: folder, COFFER_BACKUP_KEEP: '1 daily' }
+  const next = await openService(settings, target.dataDir)
+  await run(0, next)
+  await run(29 * day, next)
+  expect((await backups()).length).toBe(2)
+  expect(await backups()).toContain(before)
+  await run(day + hour, next)
+  expect((await backups()).length).toBe(1)
+  expect(await backups()).not.toContain(before)
+  await next.stop()
+  await target.drop()
+})
+
 // A SQLite store has one node.
 if (engine === 'postgres') {
   test('of two nodes one makes the backup', async () => {
@@ -147,6 +185,23 @@ test('a backup that could not be stored is not made anew: the next run stores th
   expect(await staged()).toEqual([])
   expect(s3.violations).toEqual([])
   await s3.close()
+})
+
+test('a staged backup that is stored hours later is as old as its contents, and the next one is due by that', async () => {
+  await writeFile(folder, 'no folder')
+  await start()
+  service.clock.fixedAt = Date.now()
+  await run()
+  await rm(folder)
+  await run(20 * hour)
+  const [name = ''] = await backups()
+  expect((await readBackupState(service.app.services))?.failures).toBe(0)
+  const { text } = await service.call('GET', '/readyz?verbose')
+  expect(text).toContain('The newest verified backup is 20 hours old.')
+  await run(3 * hour)
+  expect(await backups()).toEqual([name])
+  await run(hour + 1)
+  expect((await backups()).length).toBe(2)
 })
 
 test('a run that is dated in the future hides no failure, and is no reason for another run at every look', async () => {

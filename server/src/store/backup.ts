@@ -69,6 +69,12 @@ export function backupStore(db: Db) {
         update backup set finished_at = ${nowMs}, error = ${error} where target = ${target} and finished_at is null`)
     },
 
+    /** When the store was created, or filled by a restore. */
+    async storeMadeAt(): Promise<number> {
+      const row = await db.one<{ at: number }>(sql`select applied_at as at from schema_step where step = 1`)
+      return row?.at ?? 0
+    },
+
     async removeBefore(target: string, beforeMs: number): Promise<void> {
       await db.run(sql`delete from backup where target = ${target} and started_at < ${beforeMs}`)
     },

@@ -5,6 +5,8 @@ import { times } from '../../../../test/tier.ts'
 import { type KnownBackup, listExpired } from './keep.ts'
 
 const day = 86_400_000
+/** Later than all examples. */
+const later = Number.MAX_SAFE_INTEGER
 const usual = { daily: 7, weekly: 4, monthly: 12 }
 
 function backup(text: string, isVerified = true): KnownBackup {
@@ -12,7 +14,7 @@ function backup(text: string, isVerified = true): KnownBackup {
 }
 
 function keptOf(backups: readonly KnownBackup[], rule = usual): string[] {
-  const expired = new Set(listExpired(backups, rule))
+  const expired = new Set(listExpired(backups, rule, later))
   return backups.map(({ name }) => name).filter((name) => !expired.has(name))
 }
 
@@ -43,13 +45,21 @@ test('the day ends at midnight UTC, also when the clocks of a country change', (
 
 test('nothing is removed while no backup is verified', () => {
   const backups = [backup('2020-01-01T00:00:00Z', false), backup('2026-01-01T00:00:00Z', false)]
-  expect(listExpired(backups, usual)).toEqual([])
+  expect(listExpired(backups, usual, later)).toEqual([])
 })
 
 test('an unverified backup stays until a later one is verified', () => {
   const backups = [backup('2026-01-01T00:00:00Z'), backup('2026-01-02T00:00:00Z', false)]
-  expect(listExpired(backups, usual)).toEqual([])
-  expect(listExpired([...backups, backup('2026-01-03T00:00:00Z')], usual)).toEqual(['2026-01-02T00:00:00Z'])
+  expect(listExpired(backups, usual, later)).toEqual([])
+  expect(listExpired([...backups, backup('2026-01-03T00:00:00Z')], usual, later)).toEqual(['2026-01-02T00:00:00Z'])
+})
+
+test('backups of a clock that was ahead are not counted, so that those of now are kept; they wait for their time', () => {
+  const [now, ahead] = [backup('2026-03-02T12:00:00Z'), backup('2026-05-01T00:00:00Z')]
+  const backups = [backup('2026-03-01T12:00:00Z'), now, ahead]
+  const rule = { daily: 1, weekly: 0, monthly: 0 }
+  expect(listExpired(backups, rule, now.at)).toEqual(['2026-03-01T12:00:00Z'])
+  expect(listExpired(backups, rule, ahead.at)).toEqual(['2026-03-01T12:00:00Z', now.name])
 })
 
 const someBackups = fc
@@ -83,6 +93,7 @@ test('any backups: the newest verified one stays, one of each period stays, and 
         listExpired(
           backups.filter(({ name }) => kept.has(name)),
           rule,
+          later,
         ),
       ).toEqual([])
     }),
@@ -98,7 +109,7 @@ test('backup by backup, day after day, every kept one is still there when it is 
       for (const [hours, isVerified] of steps) {
         at += hours * 3_600_000
         stored.push({ name: String(at).padStart(16, '0'), at, isVerified })
-        const expired = new Set(listExpired(stored, usual))
+        const expired = new Set(listExpired(stored, usual, at))
         stored = stored.filter(({ name }) => !expired.has(name))
       }
       const verified = stored.filter(({ isVerified }) => isVerified)

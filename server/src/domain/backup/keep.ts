@@ -3,6 +3,7 @@
  * for the summer moves nothing. Of each of them the newest verified backup is kept.
  */
 import type { KeepRule } from '../../backup-setting.ts'
+import { maxClockErrorMs } from './state.ts'
 
 export type KnownBackup = { readonly name: string; readonly at: number; readonly isVerified: boolean }
 
@@ -17,8 +18,10 @@ const periods: Readonly<Record<keyof KeepRule, (at: number) => number>> = {
 }
 
 /** Names of the backups to remove, the oldest first. */
-export function listExpired(backups: readonly KnownBackup[], rule: KeepRule): string[] {
-  const newestFirst = backups.toSorted((one, other) => other.at - one.at || (one.name < other.name ? 1 : -1))
+export function listExpired(backups: readonly KnownBackup[], rule: KeepRule, nowMs: number): string[] {
+  // Those of a clock that was ahead wait for their time: if they counted, each new one would be an old one.
+  const past = backups.filter(({ at }) => at <= nowMs + maxClockErrorMs)
+  const newestFirst = past.toSorted((one, other) => other.at - one.at || (one.name < other.name ? 1 : -1))
   const verified = newestFirst.filter(({ isVerified }) => isVerified)
   const newest = verified[0]
   // Without a verified one, any of the others may be the only one that can be restored.

@@ -14,6 +14,8 @@ import type { BackupTarget, StoredFile } from './target/target.ts'
 /** Longer than any upload that is still going on somewhere. */
 const abandonedMs = dayMs
 const recordLifeMs = 400 * dayMs
+/** After a restore: time to find out that another backup was the right one. */
+const heldMs = 30 * dayMs
 
 export async function pruneBackups(
   services: Services,
@@ -22,8 +24,8 @@ export async function pruneBackups(
   newest: string,
 ): Promise<void> {
   const { config, store, now } = services
-  for (const name of listExpired(await listOwn(services, target, staging), config.backup.keep)) {
-    // A kill between the two leaves an unverified one, which the next run removes.
+  for (const name of listExpired(await listOwn(services, target, staging), config.backup.keep, now())) {
+    // A kill between the two leaves the backup, which the next run removes.
     await target.remove(markerOf(name))
     await target.remove(name)
   }
@@ -33,7 +35,9 @@ export async function pruneBackups(
 
 /** Each marker is read once. */
 async function listOwn(services: Services, target: BackupTarget, staging: Staging): Promise<KnownBackup[]> {
-  const { config, store, keys } = services
+  const { config, store, keys, now } = services
+  const madeAt = await store.backups.storeMadeAt()
+  const isHeld = (at: number) => at < madeAt && now() < madeAt + heldMs
   const files = await target.list()
   const markers = new Map(files.map((file) => [markedBackup(file.name), file]))
   const records = new Map((await store.backups.listNames(config.backup.name)).map((row) => [row.name, row]))
@@ -41,8 +45,11 @@ async function listOwn(services: Services, target: BackupTarget, staging: Stagin
   for (const { name, bytes, at } of files.filter((file) => markedBackup(file.name) === undefined)) {
     const marker = markers.get(name)
     const record = records.get(name)
+    // A restored store has no records: of before the restore, this is perhaps the only backup of what was lost by it.
+    if (record === undefined && isHeld(at)) continue
     if (marker === undefined) {
-      if (record) own.push({ name, at, isVerified: false })
+      // The marker of a verified one may have been removed by somebody, who did not mean the backup.
+      if (record) own.push({ name, at, isVerified: record.verifiedAt !== null })
       continue
     }
     const origin = checkMarker(keys.keyring, await readMarker(target, staging, marker), { name, bytes })

@@ -60,7 +60,7 @@ async function isDue(services: Services): Promise<boolean> {
   if (state === undefined) return false
   const { newest, failures, lastFailureAt } = state
   const nowMs = services.now()
-  if (newest !== undefined && nowMs < newest.startedAt + services.config.backup.everyMs) return false
+  if (newest !== undefined && nowMs < newest.madeAt + services.config.backup.everyMs) return false
   const backoffMs = Math.min(maxBackoffMs, minuteMs * 2 ** (failures - 1))
   // A failure in the future comes from a clock that was wrong.
   return lastFailureAt === undefined || nowMs >= lastFailureAt + backoffMs || lastFailureAt > nowMs + hourMs

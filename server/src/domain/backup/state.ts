@@ -2,10 +2,11 @@
 import type { BackupRecord } from '../../store/backup.ts'
 import type { Services } from '../context.ts'
 import { hourMs } from '../time.ts'
+import { backupTime } from './target/name.ts'
 
 type BackupState = {
-  /** Verified, and stored in the target of the settings. */
-  readonly newest: BackupRecord | undefined
+  /** Verified, and stored in the target of the settings. Its contents are of `madeAt`: it may be stored by a later run. */
+  readonly newest: (BackupRecord & { readonly madeAt: number }) | undefined
   /** Failed runs since then. */
   readonly failures: number
   readonly lastFailureAt: number | undefined
@@ -18,7 +19,7 @@ type BackupState = {
 const lateAfterTurns = 2
 const maxFailures = 12
 /** A run that began later than this from now was recorded while the clock was wrong, and says nothing. */
-const maxClockErrorMs = hourMs
+export const maxClockErrorMs = hourMs
 
 /** Undefined if no backups are scheduled. */
 export async function readBackupState({
@@ -29,16 +30,19 @@ export async function readBackupState({
   const { to, name, everyMs } = config.backup
   if (to === undefined) return undefined
   const untilMs = now() + maxClockErrorMs
-  const newest = await store.backups.newestVerified(name, untilMs)
+  const record = await store.backups.newestVerified(name, untilMs)
+  const newest = record && { ...record, madeAt: madeAtOf(record) }
   const failed = await store.backups.listFailed(name, { sinceMs: newest?.startedAt ?? 0, untilMs }, maxFailures)
   return {
     newest,
     failures: failed.length,
     lastFailureAt: failed[0]?.finishedAt ?? undefined,
     lastError: failed[0]?.error ?? undefined,
-    isLate: newest !== undefined && now() - newest.startedAt > lateAfterTurns * everyMs,
+    isLate: newest !== undefined && now() - newest.madeAt > lateAfterTurns * everyMs,
   }
 }
+
+const madeAtOf = ({ name, startedAt }: BackupRecord) => Math.min(startedAt, backupTime(name) ?? startedAt)
 
 /** One sentence for anybody: it names neither the target nor the reason of a failure. */
 export function describeBackups(state: BackupState, nowMs: number): { readonly ok: boolean; readonly message: string } {
@@ -46,7 +50,7 @@ export function describeBackups(state: BackupState, nowMs: number): { readonly o
   const age =
     newest === undefined
       ? 'There is no verified backup yet'
-      : `The newest verified backup is ${ageOf(nowMs - newest.startedAt)} old`
+      : `The newest verified backup is ${ageOf(nowMs - newest.madeAt)} old`
   if (failures > 0) return { ok: false, message: `${age}, and the last run failed.` }
   return { ok: !isLate, message: isLate ? `${age}, which is too old.` : `${age}.` }
 }

@@ -18,7 +18,7 @@ export function openFolder(folder: string): BackupTarget {
   async function list(): Promise<StoredFile[]> {
     const files: StoredFile[] = []
     for (const name of (await readFolder(folder)).filter(isStoredName)) {
-      const stat = await lstat(join(folder, name)).catch(() => undefined)
+      const stat = await findStat(join(folder, name))
       const at = backupTime(markedBackup(name) ?? name)
       if (stat?.isFile() && at !== undefined) files.push({ name, bytes: stat.size, at })
     }
@@ -29,7 +29,7 @@ export function openFolder(folder: string): BackupTarget {
     for (const file of await readFolder(folder)) {
       const name = file.endsWith(unfinishedSuffix) ? file.slice(0, -unfinishedSuffix.length) : ''
       if (!isStoredName(name) || except.has(name)) continue
-      const stat = await lstat(join(folder, file)).catch(() => undefined)
+      const stat = await findStat(join(folder, file))
       if (stat?.isFile() && stat.mtimeMs < beforeMs) await rm(join(folder, file), { force: true })
     }
   }
@@ -58,6 +58,14 @@ async function readFolder(folder: string): Promise<string[]> {
   return readdir(folder).catch((error: unknown) => {
     // The first backup makes it.
     if (codeOf(error) === 'ENOENT') return []
+    throw error
+  })
+}
+
+/** Undefined if the file is gone. On any other error nothing may be concluded, least of all that a backup has no marker. */
+async function findStat(path: string) {
+  return lstat(path).catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return undefined
     throw error
   })
 }
