@@ -15,7 +15,8 @@ import { Failure } from '../failure.ts'
 import { createOutbound } from '../outbound.ts'
 import { createScratchFolder } from '../store/engine/scratch-folder.ts'
 
-const isBucket = (place: string) => place.startsWith('s3://')
+/** Any scheme: a place that is neither a path nor in S3 is refused as a target, not taken for a path. */
+const isBucket = (place: string) => /^[a-z][a-z0-9+.-]*:\/\//i.test(place)
 const isFolder = (place: string) => statSync(place, { throwIfNoEntry: false })?.isDirectory() === true
 
 /** For work that needs room for the whole store. */
@@ -80,6 +81,9 @@ export async function withFile<Result>(
   if (!isBucket(place)) return work(place)
   const cut = place.lastIndexOf('/')
   const name = place.slice(cut + 1)
+  if (place[cut - 1] === '/' || /^\.{0,2}$/.test(name)) {
+    throw new ConfigError(`${place} names no backup: add the name of its file, as in s3://bucket/prefix/name.`)
+  }
   return inScratch(scratch, async (folder) => {
     const target = await openPlace(config, place.slice(0, cut))
     await explain(target.download(name, join(folder, name)))

@@ -14,8 +14,10 @@ import {
 } from '../../../test/harness.ts'
 import { startS3 } from '../../../test/s3-server.ts'
 import { createSecretProject } from '../../../test/secret-project.ts'
+import { tamper } from '../../../test/store.ts'
 import { backupTime } from '../domain/backup/target/name.ts'
 import { flushUsage } from '../jobs/usage.ts'
+import { sql } from '../store/engine/sql.ts'
 
 let service: TestService
 let made = 0
@@ -126,6 +128,30 @@ test('a name that is empty, and a folder that does not exist, are refused before
     expect(err).toContain(message)
   }
   expect(await written()).toEqual(before)
+})
+
+test.each([
+  [['backup', 'S3://Backups/coffer'], 'The target must be a folder or s3://bucket/prefix'],
+  [['backup', 'gs://backups/coffer'], 'The target must be a folder or s3://bucket/prefix'],
+  [['backup', 'verify', 's3://backups'], 's3://backups names no backup: add the name of its file'],
+  [['restore', 's3://backups/coffer/'], 's3://backups/coffer/ names no backup: add the name of its file'],
+  [['backup', 'verify', '.'], 'folder: name the file of a backup.'],
+  [['restore', '.'], '. is a folder: name the file of a backup.'],
+])('a place that cannot be meant is explained: %j', async (args, message) => {
+  const { code, out, err } = await run(...args)
+  expect([code, out + err]).toEqual([1, expect.stringContaining(message)])
+})
+
+test('a backup that does not verify leaves no file', async () => {
+  const other = await startService()
+  await registerOwner(other)
+  await tamper(other.settings, (db) => db.run(sql`update member set role = 'viewer'`))
+  const folder = join(other.dataDir, 'folder')
+  await mkdir(folder)
+  const { code, out } = await runHere(['backup', folder], other.settings)
+  expect([code, out]).toEqual([1, expect.stringContaining('Changed outside of Coffer: 1 memberships.')])
+  expect(await readdir(folder)).toEqual([])
+  await other.stop()
 })
 
 test('a backup that was not verified is not called one', async () => {

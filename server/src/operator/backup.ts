@@ -1,6 +1,6 @@
 /** `backup …`: writes a backup while the service runs, and proves that backups can be restored. */
 import { existsSync } from 'node:fs'
-import { rename, stat } from 'node:fs/promises'
+import { rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Config, readConfig } from '../config.ts'
@@ -46,15 +46,19 @@ async function writeVerified(
   refuseExisting(file)
   const unverified = `${file}.unverified`
   const { manifest, marker } = await showProgress(print, (onProgress) => write(config, unverified, onProgress))
-  // The settings may name a former master key until a move is finished.
-  const unlock = async () => marker.keys.master
-  const verdict = await showProgress(print, (onProgress) => verify(unverified, unlock, folder, onProgress))
-  if (!verdict.ok) {
-    printProblems(verdict, print)
-    print(`This is no backup, and ${shown} was not made: run "doctor", then make another.\n`)
-    return 1
+  try {
+    // The settings may name a former master key until a move is finished.
+    const unlock = async () => marker.keys.master
+    const verdict = await showProgress(print, (onProgress) => verify(unverified, unlock, folder, onProgress))
+    if (!verdict.ok) {
+      printProblems(verdict, print)
+      print(`This is no backup, and ${shown} was not made: run "doctor", then make another.\n`)
+      return 1
+    }
+    await rename(unverified, file)
+  } finally {
+    await rm(unverified, { force: true })
   }
-  await rename(unverified, file)
   await syncFolder(dirname(file))
   await store(marker)
   print(`Wrote and verified ${shown}: ${await describe(file, manifest)}.\n`)

@@ -52,18 +52,22 @@ export async function createBackupFile(path: string, header: Buffer, key: KeyObj
   const explain = async <Result>(work: Promise<Result>): Promise<Result> => {
     try {
       return await work
-    } catch (cause) {
-      const problem =
-        codeOf(cause) === 'ENOENT'
-          ? `The folder ${dirname(path)} does not exist: create it first.`
-          : `The file ${path} cannot be written (${codeOf(cause)}).`
-      throw new Failure('unavailable', problem, { cause })
+    } catch (error) {
+      // Without its cause, which would be taken for a problem of the store's disk.
+      throw new Failure('unavailable', writeProblem(path, codeOf(error)))
     }
   }
   const handle = await explain(open(part, 'w', 0o600))
   let index = 0
   let isKept = false
-  await explain(handle.writeFile(header))
+  const discard = async () => {
+    await handle.close()
+    if (!isKept) await rm(part, { force: true })
+  }
+  await explain(handle.writeFile(header)).catch(async (error: unknown) => {
+    await discard()
+    throw error
+  })
   return {
     async add(kind, content) {
       const sealed = sealFrame(key, kind, index++, await compress(content))
@@ -78,11 +82,16 @@ export async function createBackupFile(path: string, header: Buffer, key: KeyObj
       isKept = true
       await explain(syncFolder(dirname(path)))
     },
-    async discard() {
-      await handle.close()
-      if (!isKept) await rm(part, { force: true })
-    },
+    discard,
   }
+}
+
+function writeProblem(path: string, code: string): string {
+  if (code === 'ENOENT') return `The folder ${dirname(path)} does not exist: create it first.`
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return `The disk of ${path} is full (${code}): make room, or choose another place.`
+  }
+  return `The file ${path} cannot be written (${code}).`
 }
 
 /** A rename survives a power failure only once the folder is synced. */
@@ -114,7 +123,9 @@ export async function openBackupFile(path: string): Promise<BackupFile> {
     throw new Failure('notFound', `The backup ${path} ${problem}.`, { cause })
   })
   try {
-    const { size } = await handle.stat()
+    const stat = await handle.stat()
+    if (stat.isDirectory()) throw new Failure('notFound', `${path} is a folder: name the file of a backup.`)
+    const { size } = stat
     const read = (at: number, length: number) => readExactly(handle, at, length, size)
     const start = await read(0, Math.min(size, magic.length))
     if (!start.equals(magic)) throw new Failure('integrity', `${path} is not a backup that this version can read.`)

@@ -19,14 +19,18 @@ export function createScratchFolder(parent: string, prefix: string): ScratchFold
   const path = join(parent, `${prefix}${randomBytes(6).toString('hex')}`)
   mkdirSync(path, { mode: 0o700 })
   const lock = new DatabaseSync(join(path, lockFile), { timeout: 0 })
-  lock.exec('begin exclusive')
-  return {
-    path,
-    remove: () => {
-      rmSync(path, { recursive: true, force: true })
-      lock.close()
-    },
+  const remove = () => {
+    rmSync(path, { recursive: true, force: true })
+    lock.close()
   }
+  try {
+    lock.exec('begin exclusive')
+  } catch (error) {
+    // The disk is full.
+    remove()
+    throw error
+  }
+  return { path, remove }
 }
 
 function removeLeftovers(parent: string, prefix: string): void {
