@@ -104,6 +104,7 @@ export const deepOnly: readonly string[] = [
   'server/src/operator/scheduled-backup.test.ts',
   'server/src/operator/sealed.test.ts',
   'server/src/store/engine/lost-connection.test.ts',
+  'server/src/store/engine/postgres-tls.test.ts',
   'server/src/store/engine/sqlite-file.test.ts',
   'server/src/store/engine/sqlite-snapshot.test.ts',
   'server/src/store/upgrade-kill.test.ts',
