@@ -1,7 +1,7 @@
 /** How scheduled backups are doing: for metrics, readiness, `doctor` and the banner of the dashboard. */
 import type { BackupRecord } from '../../store/backup.ts'
 import type { Services } from '../context.ts'
-import { hourMs } from '../time.ts'
+import { hourMs, secondMs } from '../time.ts'
 import { backupTime } from './target/name.ts'
 
 type BackupState = {
@@ -42,7 +42,11 @@ export async function readBackupState({
   }
 }
 
-const madeAtOf = ({ name, startedAt }: BackupRecord) => Math.min(startedAt, backupTime(name) ?? startedAt)
+/** The name has whole seconds. A time after the run that stored it comes from a clock that was wrong. */
+function madeAtOf({ name, startedAt }: BackupRecord): number {
+  const namedAt = backupTime(name) ?? startedAt
+  return startedAt - namedAt < secondMs ? startedAt : namedAt
+}
 
 /** One sentence for anybody: it names neither the target nor the reason of a failure. */
 export function describeBackups(state: BackupState, nowMs: number): { readonly ok: boolean; readonly message: string } {
