@@ -58,17 +58,24 @@ export class OutboundError extends Error {
   readonly isUnreached: boolean
   /** The server's certificate is not signed by a trusted authority. */
   readonly isUntrusted: boolean
+  /** A server answered with a certificate that was refused for any reason, such as its name or its end. */
+  readonly isCertificateRefused: boolean
 
   constructor(
     kind: OutboundErrorKind,
     message: string,
-    { isUnreached = kind === 'bad_url', isUntrusted = false }: { isUnreached?: boolean; isUntrusted?: boolean } = {},
+    {
+      isUnreached = kind === 'bad_url',
+      isUntrusted = false,
+      isCertificateRefused = isUntrusted,
+    }: { isUnreached?: boolean; isUntrusted?: boolean; isCertificateRefused?: boolean } = {},
   ) {
     super(message)
     this.name = 'OutboundError'
     this.kind = kind
     this.isUnreached = isUnreached
     this.isUntrusted = isUntrusted
+    this.isCertificateRefused = isCertificateRefused
   }
 }
 
@@ -335,6 +342,13 @@ const untrustedCodes: ReadonlySet<string> = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ])
 
+const refusedCodes: ReadonlySet<string> = new Set([
+  ...untrustedCodes,
+  'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+])
+
 /** Keeps the error's code and drops its message, which is another library's text. */
 function connectionError(target: Target, what: string, error?: unknown): OutboundError {
   const code = codeOf(error)
@@ -344,5 +358,6 @@ function connectionError(target: Target, what: string, error?: unknown): Outboun
   return new OutboundError('connection', `${target.hostname} ${said}${suffix}.`, {
     isUnreached: !target.isReached,
     isUntrusted,
+    isCertificateRefused: refusedCodes.has(code),
   })
 }

@@ -121,16 +121,16 @@ export async function handToService(dataDir: string, line: Uint8Array): Promise<
     place = openFolder(dataDir)
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
-    throw error
+    throw codeOf(error) === 'EACCES' ? foreignSocket(dataDir) : error
   }
   try {
-    return await ask(place.path, line)
+    return await ask(place.path, line, dataDir)
   } finally {
     place.close()
   }
 }
 
-function ask(path: string, line: Uint8Array): Promise<UnsealAnswer | undefined> {
+function ask(path: string, line: Uint8Array, dataDir: string): Promise<UnsealAnswer | undefined> {
   return new Promise((resolve, reject) => {
     const unanswered = () =>
       reject(new MasterKeyError('The sealed service did not answer: it may be busy or stopping; try again.'))
@@ -144,9 +144,11 @@ function ask(path: string, line: Uint8Array): Promise<UnsealAnswer | undefined> 
     socket.setEncoding('utf8').on('data', (part: string) => {
       text += part
     })
-    socket.once('error', (error) =>
-      ['ENOENT', 'ECONNREFUSED'].includes(codeOf(error)) ? resolve(undefined) : unanswered(),
-    )
+    socket.once('error', (error) => {
+      if (['ENOENT', 'ECONNREFUSED'].includes(codeOf(error))) resolve(undefined)
+      else if (codeOf(error) === 'EACCES') reject(foreignSocket(dataDir))
+      else unanswered()
+    })
     socket.once('close', () => {
       try {
         // The service is this program.
@@ -157,6 +159,9 @@ function ask(path: string, line: Uint8Array): Promise<UnsealAnswer | undefined> 
     })
   })
 }
+
+const foreignSocket = (dataDir: string) =>
+  new MasterKeyError(`The folder ${dataDir} belongs to another user (EACCES): run this as the user of the service.`)
 
 const isAnswered = async (dataDir: string) =>
   (await handToService(dataDir, Buffer.alloc(0)).catch(() => undefined)) !== undefined

@@ -24,8 +24,8 @@ export function listeningAddress({ host }: Pick<Config, 'host'>): string {
   return host === '::' ? '::1' : host
 }
 
-/** A certificate that signs itself is known here, since the operator has chosen it. */
+/** A certificate that signs itself is known here, since the operator has chosen it. So are those of NODE_EXTRA_CA_CERTS. */
 async function trustedBy(certificateFile: string): Promise<string[]> {
   const own = await readFile(certificateFile, 'utf8').catch(() => undefined)
-  return [...process.getBuiltinModule('node:tls').rootCertificates, ...(own === undefined ? [] : [own])]
+  return [...process.getBuiltinModule('node:tls').getCACertificates('default'), ...(own === undefined ? [] : [own])]
 }

@@ -57,6 +57,11 @@ test('is 0 with TLS, even if this machine does not know the authority of the cer
     code: 0,
     out: expect.stringContaining('shows a certificate that cannot be verified'),
   })
+  // As behind a proxy that has another name than its nodes.
+  expect(await runHere(['health'], { ...settings, COFFER_PUBLIC_URL: 'https://coffer.example.com' })).toMatchObject({
+    code: 0,
+    out: expect.stringContaining('ERR_TLS_CERT_ALTNAME_INVALID'),
+  })
   // A service that speaks https only does not answer plain http.
   expect(await runHere(['health'], { COFFER_PORT: port })).toMatchObject({ code: 1 })
 })

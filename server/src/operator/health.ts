@@ -17,6 +17,6 @@ export async function checkHealth(config: Config, print: Print): Promise<number>
     if (!(error instanceof OutboundError)) throw error
     print(`The service on port ${port}: ${error.message}\n`)
     // The process has answered. Whether clients trust its certificate is another question.
-    return error.isUntrusted ? 0 : 1
+    return error.isCertificateRefused ? 0 : 1
   }
 }

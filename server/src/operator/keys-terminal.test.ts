@@ -47,8 +47,8 @@ function atTerminal(args: readonly string[], given = settings) {
   }
 }
 
-async function run(args: readonly string[], lines: readonly string[]): Promise<Ended> {
-  const program = startProgram(args, settings)
+async function run(args: readonly string[], lines: readonly string[], given = settings): Promise<Ended> {
+  const program = startProgram(args, given)
   program.child.stdin?.end(lines.map((line) => `${line}\n`).join(''))
   return program.ended
 }
@@ -85,6 +85,11 @@ test('a service with TLS starts sealed, and shares typed at a terminal unseal it
     })
   expect((await call('GET', '/readyz')).status).toBe(503)
   expect(await scrape()).toContain('\ncoffer_sealed 1\n')
+  const asked = { ...settings, ...files.settings, COFFER_PORT: String(service.port) }
+  expect(await run(['doctor'], shares, asked)).toMatchObject({
+    code: 1,
+    out: expect.stringMatching(/ wrong {2}service: runs at .*, but is sealed\. .*Fix: run ".* keys unseal"/),
+  })
 
   const one = atTerminal(['keys', 'unseal'])
   await one.see('Share (not shown')

@@ -1,5 +1,6 @@
 /** Room on the disk, for the store and for a copy of it. */
 import { access, constants, stat, statfs } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Config } from '../../config.ts'
 import { codeOf } from '../../error-code.ts'
@@ -19,19 +20,29 @@ export function diskChecks(config: Config): Check[] {
 
 async function checkDisk(config: Config): Promise<Finding | Finding[]> {
   const { databaseUrl, dataDir } = config
-  const folder = databaseUrl === undefined ? dataDir : process.cwd()
-  const status = await statfs(folder).catch((error: unknown) => codeOf(error))
+  if (databaseUrl !== undefined) return checkTemporary(tmpdir())
+  const status = await statfs(dataDir).catch((error: unknown) => codeOf(error))
   if (typeof status === 'string') {
-    return wrong(`the folder ${folder} cannot be read (${status})`, why, 'check COFFER_DATA_DIR and its permissions.')
+    return wrong(`the folder ${dataDir} cannot be read (${status})`, why, 'check COFFER_DATA_DIR and its permissions.')
   }
-  if (databaseUrl === undefined) {
-    await access(dataDir, constants.W_OK).catch((error: unknown) => {
-      throw fileError(config, error)
-    })
-  }
+  await access(dataDir, constants.W_OK).catch((error: unknown) => {
+    throw fileError(config, error)
+  })
   const freeBytes = status.bavail * status.bsize
   if (freeBytes < minFreeBytes) return wrong(`only ${inGiB(freeBytes)} GiB free`, why, fix)
-  return databaseUrl === undefined ? checkRoom(dataDir, freeBytes) : ok(`${inGiB(freeBytes)} GiB free`)
+  return checkRoom(dataDir, freeBytes)
+}
+
+/** The store is on the disk of PostgreSQL: only backups need room here. */
+async function checkTemporary(folder: string): Promise<Finding> {
+  const { bavail, bsize } = await statfs(folder)
+  const free = `${inGiB(bavail * bsize)} GiB free in ${folder}`
+  if (bavail * bsize >= minFreeBytes) return ok(free)
+  return note(
+    `only ${free}`,
+    'Backups are made and verified there, which takes room for the whole store.',
+    'set TMPDIR to a folder on a larger disk.',
+  )
 }
 
 async function checkRoom(dataDir: string, freeBytes: number): Promise<Finding[]> {

@@ -95,6 +95,8 @@ describe('operator commands', () => {
         `The store is at step ${older.length} of ${steps.length}: the next start of the service brings it up to date.`,
       )
       expect(await readdir(database.dataDir), words).toEqual(engine === 'sqlite' ? ['coffer.db'] : [])
+      // The next start works: doctor must not say that it does not.
+      expect(await refusalOf(words, database.settings), words).not.toContain('does not start')
       const again = openEngine(database.settings)
       expect(await describeSchema(again), words).toEqual(before)
       await again.close()

@@ -2,6 +2,7 @@
 import { openServices } from '../../app.ts'
 import { type Config, readConfig } from '../../config.ts'
 import type { Services } from '../../domain/context.ts'
+import { isFailure } from '../../failure.ts'
 import { installation } from '../../installation.ts'
 import { createLog } from '../../log.ts'
 import { explainFileError } from '../../open-store.ts'
@@ -67,7 +68,10 @@ async function checkStore(config: Config, report: Report, tell: (text: string) =
   try {
     services = await explainFileError(config, () => openServices(config, createLog('silent'), 'read'))
   } catch (error) {
-    const why = 'Without the store and its keys the service does not start, and nothing in it can be checked.'
+    // A schema of another version: the sentence says what to do, and the service may well start.
+    const why = isFailure(error, 'internal')
+      ? 'Until then nothing in the store can be checked.'
+      : 'Without the store and its keys the service does not start, and nothing in it can be checked.'
     report('store and keys', wrong(sentenceOf(error), why, 'mend this first, then run doctor again.'))
     return
   }

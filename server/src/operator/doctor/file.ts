@@ -30,7 +30,7 @@ async function checkPermissions({ dataDir, databaseUrl }: Config, env: Environme
           `run "chmod 600 ${join(dataDir, databaseFile)}".`,
         )
       : undefined,
-    isFolderOpen
+    isFolderOpen && !(await isPodVolume(dataDir))
       ? note(
           `other users can open the folder ${dataDir}`,
           'They see its files, and those that are made there later.',
@@ -58,6 +58,12 @@ async function checkKey({ masterKey, databaseUrl, dataDir }: Config): Promise<Fi
     'Whoever copies the disk, or a backup of all of it, can read every secret.',
     'set COFFER_MASTER_KEY_FILE to another disk, or use a KMS, and keep a copy of the key elsewhere.',
   )
+}
+
+/** Kubernetes opens a volume to the group of its pod with fsGroup, and only the pod has it. It would undo a chmod. */
+async function isPodVolume(path: string): Promise<boolean> {
+  const status = await find(path)
+  return status !== undefined && (status.mode & 0o2070) === 0o2070 && status.gid === process.getgid?.()
 }
 
 const isOpen = async (path: string, mode: number) => (((await find(path))?.mode ?? 0) & mode) !== 0

@@ -110,7 +110,15 @@ describe('the running service', () => {
     const settings = { ...files.settings, COFFER_PORT: port, COFFER_PUBLIC_URL: `https://coffer.test:${port}` }
     const service = await serve({ ...database.settings, ...settings })
     expect(await only('service', settings)).toEqual([{ level: 'ok', what: `ready at 127.0.0.1 port ${port}` }])
+    // It runs, whatever this machine thinks of its certificate.
+    const renamed = { ...settings, COFFER_PUBLIC_URL: 'https://coffer.example.com' }
+    const other = await writeCertificate(makeCertificate())
+    for (const changed of [renamed, { ...settings, ...other.settings }]) {
+      const what = expect.stringMatching(/^a service runs at \S+ port \d+, but its certificate is refused: /)
+      expect(await only('service', changed)).toEqual([{ level: 'note', what }])
+    }
     await service.stop()
+    await other.remove()
     await files.remove()
   })
 })
@@ -135,6 +143,17 @@ if (engine === 'sqlite') {
       await chmod(file, 0o600)
     }
   })
+
+  test('a volume that Kubernetes has opened to the group of the pod is left to it', async () => {
+    try {
+      await chmod(database.dataDir, 0o2770)
+      expect(await only('permissions')).toMatchObject([{ level: 'ok' }])
+      await chmod(database.dataDir, 0o770)
+      expect(await only('permissions')).toMatchObject([{ level: 'note' }])
+    } finally {
+      await chmod(database.dataDir, 0o700)
+    }
+  })
 }
 
 test('an audit archive that stands still is a note', async () => {
@@ -146,6 +165,11 @@ test('an audit archive that stands still is a note', async () => {
 })
 
 if (engine === 'postgres') {
+  test('of the disks of this machine, only that of backups counts', async () => {
+    const what = expect.stringMatching(/GiB free in /)
+    expect(await only('disk')).toEqual([{ level: expect.stringMatching(/^(ok|note)$/), what }])
+  })
+
   test('PostgreSQL is asked for its version, role, connections, limits, transactions and clock', async () => {
     const found = await diagnose()
     const checks = found.filter(({ check }) => check.includes('PostgreSQL'))

@@ -1,5 +1,7 @@
 /** The service that runs on this machine with the same settings, if there is one. */
 import type { Config } from '../../config.ts'
+import { Failure } from '../../failure.ts'
+import { installation } from '../../installation.ts'
 import { OutboundError } from '../../outbound.ts'
 import { askService, listeningAddress } from '../ask-service.ts'
 import { type Check, type Finding, note, ok, wrong } from './finding.ts'
@@ -19,7 +21,7 @@ export function runningChecks(config: Config): Check[] {
   ]
 }
 
-type Ready = { readonly status?: unknown; readonly untrustedForwarded?: unknown }
+type Ready = { readonly status?: unknown; readonly untrustedForwarded?: unknown; readonly message?: unknown }
 
 async function checkService(config: Config): Promise<Finding | readonly Finding[]> {
   const place = `${listeningAddress(config)} port ${config.port}`
@@ -28,13 +30,27 @@ async function checkService(config: Config): Promise<Finding | readonly Finding[
     throw error
   })
   if (answer instanceof OutboundError) {
-    if (answer.isUnreached && !answer.isUntrusted) return ok(`does not run at ${place}`)
+    if (answer.isCertificateRefused) {
+      return note(
+        `a service runs at ${place}, but its certificate is refused: ${answer.message}`,
+        'It could not be asked, and clients that know no more than this machine refuse it too.',
+        'set COFFER_PUBLIC_URL to a name of the certificate, NODE_EXTRA_CA_CERTS to the file of its authority, or renew it.',
+      )
+    }
+    if (answer.isUnreached) return ok(`does not run at ${place}`)
     return note(`something at ${place} does not answer as it should`, 'It could not be asked.', 'look at its log.')
+  }
+  const { status, untrustedForwarded, message } = parse(answer.body)
+  if (message === new Failure('sealed').message) {
+    return wrong(
+      `runs at ${place}, but is sealed`,
+      'It serves nobody until it has the shares of its master key.',
+      `run "${installation.command} keys unseal" on this machine.`,
+    )
   }
   if (answer.status === 503) {
     return wrong(`runs at ${place}, but is not ready`, 'It serves nobody.', 'look at its log, and at GET /readyz.')
   }
-  const { status, untrustedForwarded } = parse(answer.body)
   if (status !== 'ready') {
     return note(`another program answers at ${place}`, 'The service cannot listen there.', 'set COFFER_PORT.')
   }
