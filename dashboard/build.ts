@@ -10,6 +10,8 @@ import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 const folder = import.meta.dirname
 export const distFolder = join(folder, 'dist')
 const digestName = '.sources'
+/** The packages in the pages, with their licences. Names with a dot in front are not served. */
+export const licensesName = '.licenses.json'
 
 /** Everything that the build reads, beside the packages, which the lockfile stands for. */
 const sources = [
@@ -53,7 +55,7 @@ export async function buildDashboard(): Promise<void> {
   // A test runner sets `test`: the pages would hold the development build of React, at twice the size.
   process.env.NODE_ENV = 'production'
   try {
-    const options = { outDir: newFolder, emptyOutDir: true }
+    const options = { outDir: newFolder, emptyOutDir: true, license: { fileName: licensesName } }
     await build({ configFile: join(folder, 'vite.config.ts'), logLevel: 'error', build: options })
     for (const name of globSync('**/*.{js,css,html,svg}', { cwd: newFolder })) compress(join(newFolder, name))
     writeFileSync(join(newFolder, digestName), digest)

@@ -5,7 +5,7 @@
 import { chmodSync, copyFileSync, cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { type Plugin, rolldown } from 'rolldown'
-import { distFolder } from '../dashboard/build.ts'
+import { distFolder, licensesName } from '../dashboard/build.ts'
 import { swaggerUiFiles } from './src/http/docs/swagger-ui.ts'
 import { installation } from './src/installation.ts'
 
@@ -78,16 +78,32 @@ const workers: Plugin = {
   },
 }
 
-/** The licences of the packages that are in the bundle, which ask for a copy. */
+type Part = { readonly name: string; readonly version: string; readonly identifier: string; readonly text: string }
+
+/** The licences of the packages that are in the bundle and in the pages, which ask for a copy. */
 function collectLicenses(modules: readonly string[]): string {
+  // Its styles are in the pages; the build of these names only packages with code.
+  const styles = join(root, 'node_modules/tailwindcss/index.css')
+  const inPages: Part[] = JSON.parse(readFileSync(join(distFolder, licensesName), 'utf8'))
+  const parts = [...listParts([...modules, styles]), ...inPages]
+  const texts = parts.map(({ name, version, identifier, text }) => `${name} ${version} (${identifier})\n\n${text}\n`)
+  return [...new Set(texts)].toSorted().join(`\n${'-'.repeat(80)}\n\n`)
+}
+
+function listParts(modules: readonly string[]): Part[] {
   const folders = modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? [])
-  const texts = [...new Set(folders)].toSorted().map((folder) => {
+  return [...new Set(folders)].map((folder) => {
     const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
     const files = globSync('{LICEN[CS]E,licen[cs]e}*', { cwd: folder })
-    const text = files.map((file) => readFileSync(join(folder, file), 'utf8').trim()).join('\n\n')
-    return `${name} ${version} (${license})\n\n${text}\n`
+    const texts = files.map((file) => readFileSync(join(folder, file), 'utf8').trim())
+    return { name, version, identifier: license, text: texts.length > 0 ? texts.join('\n\n') : sectionOf(folder) }
   })
-  return texts.join(`\n${'-'.repeat(80)}\n\n`)
+}
+
+/** Two packages have their licence at the end of the README alone. */
+function sectionOf(folder: string): string {
+  const [, section = ''] = readFileSync(join(folder, 'README.md'), 'utf8').split(/^#+ licen[cs]e$/im)
+  return section.trim()
 }
 
 if (import.meta.main) await buildPackage(join(root, 'dist/server'))

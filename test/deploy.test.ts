@@ -83,6 +83,8 @@ test('compose.nodes.yaml starts three nodes, which only the proxy publishes, and
   for (const name of nodes) {
     expect(services[name]).toMatchObject({ image: `coffer:${version}`, read_only: true, cap_drop: ['ALL'] })
     expectToStart(services[name]?.environment ?? {})
+    // Not in memory: a backup of PostgreSQL is made there, as large as the store.
+    expect(services[name]?.environment.TMPDIR).toBe(imageSettings.COFFER_DATA_DIR)
   }
   const published = Object.entries(services).filter(([, { ports }]) => ports !== undefined)
   expect(published.map(([name]) => name)).toEqual(['proxy'])
@@ -202,6 +204,11 @@ test.each(['single.yaml', 'nodes.yaml'])('%s: the pod is restricted, probed, and
   }
   expect(container.ports.map((port) => port.name)).toEqual(['https', 'metrics'])
   expectToStart(Object.fromEntries(container.env.map((variable) => [variable.name, variable.value])))
+
+  // Backups and the socket of a sealed service need a folder on a disk; the root is read-only.
+  expect(container.volumeMounts).toContainEqual({ name: 'data', mountPath: imageSettings.COFFER_DATA_DIR })
+  const temporary = container.env.find((variable) => variable.name === 'TMPDIR')?.value
+  expect(temporary).toBe(name === 'nodes.yaml' ? imageSettings.COFFER_DATA_DIR : undefined)
 
   const volumes = [...template.spec.volumes, ...volumeClaimTemplates.map(({ metadata }) => metadata)]
   expect(container.volumeMounts.map((mount) => mount.name).toSorted()).toEqual(volumes.map((v) => v.name).toSorted())

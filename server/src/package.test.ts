@@ -78,6 +78,22 @@ test('npm installs it with prebuilt native code alone, and runs no script of any
   expect(globSync('**/*.{ts,tsx,map}', { cwd: installed('@coffer/server') })).toEqual([])
 })
 
+test('it has the licence of every package whose code is in it', () => {
+  const text = readFileSync(installed('@coffer/server/LICENSES-OF-PARTS.txt'), 'utf8')
+  const parts = text.split(`\n${'-'.repeat(80)}\n\n`)
+  for (const part of parts) expect(part).toMatch(/^\S+ \S+ \(\S+\)\n\n[\s\S]*(permission|redistribution)/i)
+  const manifests = ['server', 'dashboard'].map((name) => readFileSync(join(root, name, 'package.json'), 'utf8'))
+  const wanted = manifests.flatMap((manifest) => Object.keys(JSON.parse(manifest).dependencies))
+  // Ours, and those that are in the package or beside it with their own licences.
+  const isApart = (name: string) => /^@coffer\/|^@node-rs\/argon2$|^swagger-ui-dist$/.test(name)
+  for (const name of ['tailwindcss', ...wanted.filter((one) => !isApart(one))]) {
+    expect(
+      parts.filter((part) => part.startsWith(`${name} `)),
+      name,
+    ).toHaveLength(1)
+  }
+})
+
 test('the command names itself, its version and every setting', async () => {
   const { out, err, code } = await server(['--help'])
   expect({ code, err }).toEqual({ code: 0, err: '' })
