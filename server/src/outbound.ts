@@ -7,6 +7,7 @@ import { lookup as lookupName } from 'node:dns/promises'
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { isIP, type LookupFunction } from 'node:net'
 import { isSpecialPurpose, parseAddress } from './address-range.ts'
+import { refusedCodes, untrustedCodes } from './certificate-code.ts'
 import { codeOf } from './error-code.ts'
 import { type AllowList, isListed } from './outbound-allow.ts'
 
@@ -330,24 +331,6 @@ function pinnedLookup(addresses: ResolvedAddress[]): LookupFunction {
     else callback(null, first?.address ?? '', first?.family)
   }
 }
-
-/** OpenSSL's codes for a certificate chain that does not end at a trusted authority. */
-const untrustedCodes: ReadonlySet<string> = new Set([
-  'CERT_SIGNATURE_FAILURE',
-  'CERT_UNTRUSTED',
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'UNABLE_TO_GET_ISSUER_CERT',
-  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-])
-
-const refusedCodes: ReadonlySet<string> = new Set([
-  ...untrustedCodes,
-  'CERT_HAS_EXPIRED',
-  'CERT_NOT_YET_VALID',
-  'ERR_TLS_CERT_ALTNAME_INVALID',
-])
 
 /** Keeps the error's code and drops its message, which is another library's text. */
 function connectionError(target: Target, what: string, error?: unknown): OutboundError {
