@@ -187,7 +187,7 @@ describe('doctor', () => {
     const notes = lines.filter((line) => !/^ {2}ok {5}/.test(line))
     expect(notes).toEqual(
       engine === 'sqlite'
-        ? [expect.stringMatching(/^ {2}note {3}master key: on the same disk as the database\. /)]
+        ? [expect.stringMatching(/^ {2}note {3}master key: on the same disk as the database\. .* keys move --to file /)]
         : [],
     )
     for (const name of [

@@ -2,6 +2,7 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config } from '../../config.ts'
+import { installation } from '../../installation.ts'
 import { databaseFile } from '../../open-store.ts'
 import { type Check, type Finding, note, ok, wrong } from './finding.ts'
 
@@ -56,7 +57,7 @@ async function checkKey({ masterKey, databaseUrl, dataDir }: Config): Promise<Fi
   return note(
     'on the same disk as the database',
     'Whoever copies the disk, or a backup of all of it, can read every secret.',
-    'set COFFER_MASTER_KEY_FILE to another disk, or use a KMS, and keep a copy of the key elsewhere.',
+    `run "${installation.command} keys move --to file <path on another disk>" or move it to a KMS, and keep a copy of the key elsewhere.`,
   )
 }
 
