@@ -11,10 +11,17 @@ type BackupFinding = {
   readonly fix?: string
 }
 
-/** None if no backups are scheduled. */
+/** They may be made by hand, or by the operator of the database. */
+const unscheduled: BackupFinding = {
+  level: 'note',
+  what: 'no backups are scheduled',
+  why: 'Without a backup, every secret is lost with the disk of the store.',
+  fix: 'set COFFER_BACKUP_TO to a folder on another disk, or to s3://bucket/prefix.',
+}
+
 export async function backupFindings(services: Services): Promise<BackupFinding[]> {
   const state = await readBackupState(services)
-  if (state === undefined) return []
+  if (state === undefined) return [unscheduled]
   const { ok, message } = describeBackups(state, services.now())
   const error = state.failures > 0 ? ` Reason: ${state.lastError ?? 'unknown'}` : ''
   const age: BackupFinding = ok

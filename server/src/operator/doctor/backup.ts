@@ -3,7 +3,6 @@ import type { Services } from '../../domain/context.ts'
 import type { Check } from './finding.ts'
 
 export function backupChecks(services: Services): Check[] {
-  if (services.config.backup.to === undefined) return []
   return [
     {
       name: 'backup',

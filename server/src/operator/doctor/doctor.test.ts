@@ -183,13 +183,12 @@ describe('doctor', () => {
     const { code, out, err } = await doctor(runProgram)
     expect({ code, err }).toEqual({ code: 0, err: '' })
     const lines = out.trimEnd().split('\n')
-    // The key of a new installation is beside its database.
+    // The key of a new installation is beside its database, and it makes no backups.
     const notes = lines.filter((line) => !/^ {2}ok {5}/.test(line))
-    expect(notes).toEqual(
-      engine === 'sqlite'
-        ? [expect.stringMatching(/^ {2}note {3}master key: on the same disk as the database\. .* keys move --to file /)]
-        : [],
-    )
+    const besideKey = /^ {2}note {3}master key: on the same disk as the database\. .* keys move --to file /
+    const noBackups = /^ {2}note {3}backup: no backups are scheduled\. .* Fix: set COFFER_BACKUP_TO /
+    const expected = engine === 'sqlite' ? [noBackups, besideKey] : [noBackups]
+    expect(notes).toEqual(expected.map((pattern) => expect.stringMatching(pattern)))
     for (const name of [
       'settings',
       'store',
