@@ -31,17 +31,32 @@ afterEach(() => rm(folder, { recursive: true, force: true }))
 const place = (dataDir: string) => placeFixture(version, { settings: { COFFER_DATA_DIR: dataDir }, dataDir })
 const inFolder = async () => (await readdir(folder)).filter((name) => name.startsWith('coffer.db.')).sort()
 
-/** With `applied`, the store is taken for one that lacks the steps after that; those are not applied twice. */
-async function migrateHere(applied?: number): Promise<string[]> {
+/** With `applied`, it has seen the store with so many steps. With `before`, that runs before each step. */
+async function migrateHere(applied?: number, before?: (step: number) => void): Promise<string[]> {
   const told: string[] = []
   const engine = openSqlite(path)
   const migratedSteps = async () => applied ?? engine.migratedSteps()
+  const migrateStep: typeof engine.migrateStep = async (step, ...rest) => {
+    before?.(step)
+    await engine.migrateStep(step, ...rest)
+  }
   try {
-    await migrate({ ...engine, migratedSteps }, 1, (message) => told.push(message))
+    await migrate({ ...engine, migratedSteps, migrateStep }, 1, (message) => told.push(message))
   } finally {
     await engine.close()
   }
   return told
+}
+
+const migrateUntil = (last: number) =>
+  migrateHere(undefined, (step) => {
+    if (step > last) throw new Error('interrupted')
+  })
+
+function forgetStep(step: number): void {
+  const database = new DatabaseSync(path)
+  database.prepare('delete from schema_step where step = ?').run(step)
+  database.close()
 }
 
 /** The schema and all rows. */
@@ -90,22 +105,43 @@ test('is beside the file that a link names', async () => {
 })
 
 test('is made once for a migration, however often that is interrupted, and again for the next one', async () => {
-  for (const stopAt of [firstStep, firstStep + 3]) {
-    const engine = openSqlite(path)
-    const migrateStep: typeof engine.migrateStep = async (step, ...rest) => {
-      if (step > stopAt) throw new Error('interrupted')
-      await engine.migrateStep(step, ...rest)
-    }
-    await expect(migrate({ ...engine, migrateStep }, 1)).rejects.toThrow('interrupted')
-    await engine.close()
-  }
+  for (const stopAt of [firstStep, firstStep + 3]) await expect(migrateUntil(stopAt)).rejects.toThrow('interrupted')
   expect(await migrateHere()).toEqual([`upgrading the store from step ${firstStep + 3} to ${steps.length}`])
   expect(await inFolder()).toEqual([snapshotName])
   expect(contentOf(join(folder, snapshotName))).toEqual(await originalContent())
   expect(await migrateHere()).toEqual([])
 
-  await migrateHere(steps.length - 1)
+  forgetStep(steps.length)
+  await expect(migrateUntil(steps.length - 1)).rejects.toThrow('interrupted')
   expect(await inFolder()).toEqual([snapshotName, `coffer.db.before-step-${steps.length}`].sort())
+})
+
+test('is not replaced by a process that saw the store before another one upgraded it', async () => {
+  await migrateHere()
+  expect(await migrateHere(firstStep - 1)).toEqual([
+    `upgrading the store from step ${firstStep - 1} to ${steps.length}`,
+  ])
+  expect(await inFolder()).toEqual([snapshotName])
+  expect(contentOf(join(folder, snapshotName))).toEqual(await originalContent())
+})
+
+test('is made again if the version before has written since an upgrade that applied nothing', async () => {
+  await expect(migrateUntil(firstStep - 1)).rejects.toThrow('interrupted')
+  const database = new DatabaseSync(path)
+  database.exec(`insert into change (subject, subject_id, at) values ('user', 'written since', 1)`)
+  database.close()
+  await migrateHere()
+  expect(JSON.stringify(contentOf(join(folder, snapshotName)))).toContain('written since')
+})
+
+test('stays if others seem newer, because a clock was wrong', async () => {
+  const inAnHour = Date.now() / 1_000 + 3_600
+  for (const step of [10, 20]) {
+    await writeFile(`${path}.before-step-${step}`, '')
+    await utimes(`${path}.before-step-${step}`, inAnHour + step, inAnHour + step)
+  }
+  await migrateHere()
+  expect(await inFolder()).toEqual([snapshotName, 'coffer.db.before-step-20'].sort())
 })
 
 test('leaves the two newest', async () => {

@@ -18,7 +18,7 @@ const sqliteFull = 13
 
 type Snapshot = { readonly path: string; readonly steps: number; readonly madeAt: number }
 
-/** SQLite's `user_version` is not 0 during a migration that has its snapshot; a killed one continues without another. */
+/** SQLite's `user_version` is the first step of a migration that has its snapshot; a killed one continues without another. */
 export function createMigrationSnapshots(path: string, writer: DatabaseSync): MigrationSnapshots {
   return {
     make: async (step) => {
@@ -26,18 +26,19 @@ export function createMigrationSnapshots(path: string, writer: DatabaseSync): Mi
       try {
         // Holds off other writers, and another process that starts at the same moment.
         execute(holder, 'begin immediate')
-        if (isMigrating(holder) || !hasKeys(holder)) return undefined
+        // Another process may have migrated the store since the caller looked: a copy would replace its snapshot.
+        if (appliedSteps(holder) !== step - 1 || hasSnapshot(holder, step) || !hasKeys(holder)) return undefined
         const copy = `${path}.before-step-${step}`
         copyTo(copy, path, writer)
         execute(holder, `pragma user_version = ${step}; commit`)
-        removeOld(path)
+        removeOld(path, copy)
         return copy
       } finally {
         holder.close()
       }
     },
     finish: async () => {
-      if (isMigrating(writer)) execute(writer, 'pragma user_version = 0')
+      if (firstStepOf(writer) !== 0) execute(writer, 'pragma user_version = 0')
     },
     find: (maxSteps) =>
       listSnapshots(path)
@@ -46,7 +47,17 @@ export function createMigrationSnapshots(path: string, writer: DatabaseSync): Mi
   }
 }
 
-const isMigrating = (connection: DatabaseSync) => connection.prepare('pragma user_version').get()?.user_version !== 0
+const firstStepOf = (connection: DatabaseSync) => Number(connection.prepare('pragma user_version').get()?.user_version)
+
+/** Not before its first step is applied: until then the version of before could still start and write. */
+function hasSnapshot(connection: DatabaseSync, step: number): boolean {
+  const first = firstStepOf(connection)
+  return first !== 0 && first < step
+}
+
+function appliedSteps(connection: DatabaseSync): number {
+  return Number(connection.prepare('select coalesce(max(step), 0) as step from schema_step').get()?.step)
+}
 
 /** A store that never started has nothing to go back to. */
 function hasKeys(connection: DatabaseSync): boolean {
@@ -107,9 +118,12 @@ function listSnapshots(path: string): Snapshot[] {
   })
 }
 
-function removeOld(path: string): void {
-  const newestFirst = listSnapshots(path).toSorted((one, other) => other.madeAt - one.madeAt || other.steps - one.steps)
-  for (const { path: old } of newestFirst.slice(keptSnapshots)) rmSync(old, { force: true })
+/** The times of files may be wrong, so the one just made is kept in any case. */
+function removeOld(path: string, made: string): void {
+  const newestFirst = listSnapshots(path)
+    .filter((snapshot) => snapshot.path !== made)
+    .toSorted((one, other) => other.madeAt - one.madeAt || other.steps - one.steps)
+  for (const { path: old } of newestFirst.slice(keptSnapshots - 1)) rmSync(old, { force: true })
 }
 
 function removeParts(path: string): void {
