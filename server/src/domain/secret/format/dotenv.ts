@@ -17,6 +17,8 @@ type Span = { readonly end: number; readonly next: number }
 type QuotedValue = { readonly value: string; readonly end: number; readonly lineBreaks: number }
 
 const linesPerPiece = 5_000
+/** The longest value, with room for its key, its quotes and a comment. */
+const maxLineLength = maxWrittenLength + 1_024
 
 export function* readDotenv(content: string): Generator<FoundEntry | typeof pause> {
   let offset = 0
@@ -28,7 +30,7 @@ export function* readDotenv(content: string): Generator<FoundEntry | typeof paus
     const firstLine = line
     line += 1
     if (line % linesPerPiece === 0) yield pause
-    if (text.length > maxWrittenLength) throw refuseLine(firstLine, tooLong)
+    if (text.length > maxLineLength) throw refuseLine(firstLine, tooLong)
     if (isBlankOrComment(text)) {
       offset = span.next
       continue

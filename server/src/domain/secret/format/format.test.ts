@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the tests need text that looks like a reference.
 import { parseEnv } from 'node:util'
+import { maxValueBytes } from '@coffer/contract/secret'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
@@ -48,6 +49,14 @@ function problemOf(run: () => unknown): string {
 describe.each(importFormats)('%s', (format) => {
   test('round-trips every hostile value byte for byte, in order', () => {
     const entries = entriesOf(hostileValues)
+    expect(parseEntries(format, textOf(format, entries))).toEqual(entries)
+  })
+
+  test('round-trips the largest values, even if each of their bytes is escaped, under the longest keys', () => {
+    const entries = ['\0', '"', "'", '\\', '\n', '$'].map((character, index) => ({
+      key: `${index}`.padEnd(255, '_'),
+      value: character.repeat(maxValueBytes),
+    }))
     expect(parseEntries(format, textOf(format, entries))).toEqual(entries)
   })
 
