@@ -100,7 +100,8 @@ export function planEdits(
     } else {
       if (!known.has(edit.key)) {
         refuseReserved('key', edit.key)
-        plan.fresh.set(edit.key, secret)
+        // A later edit may describe a secret that an earlier one of the request creates.
+        plan.fresh.set(edit.key, withFields(secret, edit))
       }
       change(exists ? 'updated' : 'created')
     }

@@ -114,6 +114,25 @@ describe('several environments', () => {
     expect(missing).toMatchObject({ status: 400, body: { message: 'environmentId: is required.' } })
   })
 
+  test('a note may come with any of the values of a new secret', async () => {
+    await begin()
+    const inStaging = (more: Operation) => ({ ...inEnvironment('staging'), ...more })
+    await mustBatch(
+      [
+        set('FIRST', '1', { note: 'first' }),
+        set('FIRST', '1', inStaging({})),
+        set('LAST', '1'),
+        set('LAST', '1', inStaging({ note: 'last' })),
+      ],
+      { environmentId: 'development' },
+    )
+    const secrets = await project.must<Secret[]>('GET', '/secret')
+    expect(secrets.map(({ name, note }) => [name, note])).toEqual([
+      ['FIRST', 'first'],
+      ['LAST', 'last'],
+    ])
+  })
+
   test('get a revision only where something changed, and the answer then names the one that stands', async () => {
     await begin()
     await project.set('development', { A: '1' })
