@@ -12,6 +12,7 @@ import {
 import { connectPostgres } from '../../../test/postgres-client.ts'
 import { allowedMs, openTwoNodes, statusOf, type TwoNodes } from '../../../test/two-nodes.ts'
 import { until } from '../../../test/wait.ts'
+import { Failure } from '../failure.ts'
 import { cleanUp } from '../jobs/cleanup.ts'
 import { sql } from '../store/engine/sql.ts'
 
@@ -262,4 +263,55 @@ describe('a change on one node takes effect on both:', () => {
   })
 
   test('neither node has logged an error', () => nodes.expectNoErrors())
+})
+
+/** Lets every read of a node fail until the returned function is called. */
+async function cutOff(node: TestService): Promise<() => void> {
+  const { changes } = node.app.services.store
+  const listAfter = changes.listAfter.bind(changes)
+  const { promise: failed, resolve } = Promise.withResolvers<void>()
+  changes.listAfter = async () => {
+    resolve()
+    throw new Failure('unavailable')
+  }
+  await failed
+  return () => {
+    changes.listAfter = listAfter
+  }
+}
+
+test('after a failover that lost the newest changes, their numbers are not taken for known ones', async () => {
+  const nodes = await openTwoNodes()
+  const { here, there, owner } = nodes
+  const { engine, store } = here.app.services
+  try {
+    const { id, token } = await createToken(here, owner.session)
+    await hear(there)
+    const kept = await store.changes.newest()
+    await engine.transaction('test', ({ db }) =>
+      db.run(sql`
+        with recursive many (number) as (select 1 union all select number + 1 from many where number < 500)
+        insert into change (subject, subject_id, at) select 'user', 'nobody', ${Date.now()} from many`),
+    )
+    await hear(there)
+    await nodes.warm([token])
+    const connect = [await cutOff(here), await cutOff(there)]
+    await engine.transaction('test', async ({ db }) => {
+      await db.run(sql`delete from change where sequence > ${kept}`)
+      await db.run(
+        engine.kind === 'sqlite'
+          ? sql`update sqlite_sequence set seq = ${kept} where name = 'change'`
+          : sql`select setval(pg_get_serial_sequence('change', 'sequence'), ${kept})`,
+      )
+    })
+    for (const again of connect) again()
+    for (const node of [here, there]) {
+      await until(async () => (await statusOf(node, token)) === 200 || undefined, 120_000, 'the node answers again')
+    }
+    await nodes.warm([token])
+    expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
+    await until(async () => (await statusOf(there, token)) === 401 || undefined, 30_000, 'the token is refused there')
+  } finally {
+    await nodes.stop()
+  }
 })

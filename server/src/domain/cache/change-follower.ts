@@ -39,6 +39,8 @@ export function createChangeFollower(
   let reading: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
   let isDown = false
+  /** After a failed read, another server may have taken over that lacks the newest changes and gives out their numbers again. */
+  let mustStartOver = true
   /**
    * Skipped sequence numbers in ascending order, and since when. PostgreSQL commits out of order, so their rows may
    * still appear.
@@ -68,9 +70,20 @@ export function createChangeFollower(
     }
   }
 
+  /** Forgets what was cached and read. */
+  async function startOver(): Promise<void> {
+    const newest = await services.store.changes.newest()
+    await services.keys.reload()
+    invalidateAll(services)
+    gaps.clear()
+    sequence = Math.max(0, newest - startGap)
+  }
+
   async function read(): Promise<void> {
     const startedAt = performance.now()
     const startedAtTime = services.now()
+    if (mustStartOver) await startOver()
+    mustStartOver = true
     if (gaps.size > 0) {
       for (const change of await services.store.changes.listOnly([...gaps.keys()])) {
         await apply(change)
@@ -93,6 +106,7 @@ export function createChangeFollower(
     }
     readAt = startedAt
     readAtTime = startedAtTime
+    mustStartOver = false
   }
 
   function readOnce(): Promise<void> {
@@ -127,8 +141,6 @@ export function createChangeFollower(
       return performance.now() - readAt <= freshForMs ? undefined : readFresh()
     },
     async start() {
-      sequence = Math.max(0, (await services.store.changes.newest()) - startGap)
-      await services.keys.reload()
       await readOnce()
       timer = setTimeout(poll, pollEveryMs)
       timer.unref()
