@@ -107,9 +107,11 @@ function refuseNewerSchema({ snapshots }: Engine, applied: number): void {
     )
   }
   const snapshot = snapshots?.find(steps.length)
-  const source = snapshot === undefined ? 'restore a backup of before the upgrade' : `put ${snapshot} in its place`
+  const source = snapshot ? `put ${snapshot.path} in its place` : 'restore a backup of before the upgrade'
+  // If the newest copy is gone, an older one is left: the time says how much would be lost.
+  const since = snapshot ? new Date(snapshot.leftAt).toISOString() : 'the upgrade'
   throw new Failure(
     'internal',
-    `The database was migrated by a newer version of Coffer (step ${applied}, this version knows ${steps.length}): start that version or a later one. To go back to this version, ${source} as docs/upgrade.md describes; everything written since the upgrade is lost then.`,
+    `The database was migrated by a newer version of Coffer (step ${applied}, this version knows ${steps.length}): start that version or a later one. To go back to this version, ${source} as docs/upgrade.md describes; everything written since ${since} is lost then.`,
   )
 }

@@ -81,8 +81,8 @@ export type MigrationSnapshots = {
   make(step: number): Promise<string | undefined>
   /** Call once all steps are applied: the next migration makes a snapshot of its own. */
   finish(): Promise<void>
-  /** The newest snapshot that a version with this many steps can open. */
-  find(maxSteps: number): string | undefined
+  /** The newest snapshot that a version with this many steps can open, and when the store was upgraded from there. */
+  find(maxSteps: number): { readonly path: string; readonly leftAt: number } | undefined
 }
 
 export type Engine = Db & {

@@ -204,18 +204,33 @@ describe('the way back', () => {
   test('is named to an older version, which changes nothing', async () => {
     await migrateHere()
     const engine = openSqlite(path)
-    await engine.migrateStep(steps.length + 1, 'from the future', 'create table from_the_future (id text)', 1)
+    const upgradedAt = Date.parse('2026-03-01T12:00:00.000Z')
+    await engine.migrateStep(steps.length + 1, 'from the future', 'create table from_the_future (id text)', upgradedAt)
     await engine.close()
     const newest = `${path}.before-step-${steps.length + 1}`
     for (const name of [newest, `${path}.before-step-${steps.length + 2}`]) await writeFile(name, '')
     const before = contentOf(path)
-    const sentence = `The database was migrated by a newer version of Coffer (step ${steps.length + 1}, this version knows ${steps.length}): start that version or a later one. To go back to this version, put ${newest} in its place as docs/upgrade.md describes; everything written since the upgrade is lost then.`
+    const sentence = `The database was migrated by a newer version of Coffer (step ${steps.length + 1}, this version knows ${steps.length}): start that version or a later one. To go back to this version, put ${newest} in its place as docs/upgrade.md describes; everything written since 2026-03-01T12:00:00.000Z is lost then.`
     for (const args of [[], ['doctor']]) {
       const { code, err, out } = await runProgram(args, { COFFER_DATA_DIR: folder, COFFER_PORT: '0' })
       expect(code).toBe(1)
       expect(`${out}${err}`).toContain(sentence)
     }
     expect(contentOf(path)).toEqual(before)
+  })
+
+  test('is named with its time, if a person has removed the newest copy and an older one is left', async () => {
+    await migrateHere()
+    const database = new DatabaseSync(path)
+    const upgradedAt = Date.parse('2025-03-01T12:00:00.000Z')
+    database.prepare('update schema_step set applied_at = ? where step = ?').run(upgradedAt, firstStep)
+    database.close()
+    const engine = openSqlite(path)
+    await engine.migrateStep(steps.length + 1, 'from the future', 'create table from_the_future (id text)', Date.now())
+    await expect(migrate(engine, 1)).rejects.toThrow(
+      `put ${join(folder, snapshotName)} in its place as docs/upgrade.md describes; everything written since 2025-03-01T12:00:00.000Z is lost then.`,
+    )
+    await engine.close()
   })
 
   test('of docs/upgrade.md leads to the store of before, which can be upgraded again', async () => {

@@ -40,11 +40,18 @@ export function createMigrationSnapshots(path: string, writer: DatabaseSync): Mi
     finish: async () => {
       if (firstStepOf(writer) !== 0) execute(writer, 'pragma user_version = 0')
     },
-    find: (maxSteps) =>
-      listSnapshots(path)
+    find: (maxSteps) => {
+      const [newest] = listSnapshots(path)
         .filter(({ steps }) => steps <= maxSteps)
-        .toSorted((one, other) => other.steps - one.steps)[0]?.path,
+        .toSorted((one, other) => other.steps - one.steps)
+      return newest && { path: newest.path, leftAt: appliedAt(writer, newest.steps + 1) ?? newest.madeAt }
+    },
   }
+}
+
+function appliedAt(connection: DatabaseSync, step: number): number | undefined {
+  const row = connection.prepare('select applied_at from schema_step where step = ?').get(step)
+  return row && Number(row.applied_at)
 }
 
 const firstStepOf = (connection: DatabaseSync) => Number(connection.prepare('pragma user_version').get()?.user_version)
