@@ -29,10 +29,11 @@ export async function waitForShares(config: Config, log: Log, now: () => number)
     const sets = await requireShareSets(engine)
     const [set] = sets
     const unlocked = Promise.withResolvers<OpenStore>()
-    const socket = await listenForShares(
-      config.dataDir,
-      shareKeeper(sets, log, (key) => unlockStore(engine, key, now), unlocked.resolve),
-    )
+    const lock = {
+      readSets: () => requireShareSets(engine),
+      unlock: (key: Uint8Array) => unlockStore(engine, key, now),
+    }
+    const socket = await listenForShares(config.dataDir, shareKeeper(sets, log, lock, unlocked.resolve))
     stops.push(socket.close)
     stops.push(await serveMetrics(sealedMetrics, config, tls))
     const server = createSealedServer(config, log, tls)
@@ -77,19 +78,39 @@ function nextSignal() {
   return { promise, forget }
 }
 
+type Lock = {
+  readSets(): Promise<readonly ShareSet[]>
+  unlock(key: Uint8Array): Promise<OpenStore>
+}
+
+const namesOf = (sets: readonly ShareSet[]) => sets.map(({ set }) => set).join()
+
 /** Answers each share. Shares are tried one after the other, so that two operators do not combine twice. */
 function shareKeeper(
-  sets: readonly ShareSet[],
+  first: readonly ShareSet[],
   log: Log,
-  unlock: (key: Uint8Array) => Promise<OpenStore>,
+  { readSets, unlock }: Lock,
   onUnlocked: (store: OpenStore) => void,
 ): (line: Buffer) => Promise<UnsealAnswer> {
-  const shares = collectShares(sets)
+  let sets = first
+  let shares = collectShares(sets)
   let last: Promise<unknown> = Promise.resolve()
   let isUnsealed = false
 
+  /** Another node may have moved the master key since. A store that does not answer changes nothing here. */
+  async function followSets(): Promise<void> {
+    const found = await readSets().catch((error: unknown) => {
+      if (error instanceof StartError) throw error
+      return sets
+    })
+    if (namesOf(found) === namesOf(sets)) return
+    sets = found
+    shares = collectShares(sets)
+  }
+
   async function take(line: Buffer): Promise<UnsealAnswer> {
     if (isUnsealed) return { isAccepted: true, isUnsealed, message: 'The service is unsealed.' }
+    await followSets()
     const isAccepted = true
     const progress = () => `${shares.given} of ${shares.set?.threshold} shares of set ${shares.set?.set} are there.`
     if (line.length === 0) return { isAccepted, isUnsealed, message: progress() }

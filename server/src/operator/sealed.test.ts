@@ -189,6 +189,8 @@ test('shares that do not open the store are dropped, and it stays sealed', async
 test('the end of a move ends the shares of before and the key file', async () => {
   const next = join(database.dataDir, 'next')
   const options = ['--shares', '3', '--threshold', '2', '--out', next]
+  const waiting = await serve(settings)
+  expect(await unseal(share(1))).toMatchObject({ code: 0, out: expect.stringContaining('1 of 3 shares') })
   expect(await run(['keys', 'move', '--to', 'shares', ...options], shares.slice(0, 3))).toMatchObject({ code: 0 })
   const former = shares
   shares = await readShares(next)
@@ -199,6 +201,11 @@ test('the end of a move ends the shares of before and the key file', async () =>
     err: expect.stringMatching(/was moved to shares on .*: set COFFER_MASTER_KEY_SHARES, and no other source/),
   })
   await rm(join(database.dataDir, 'master.key'))
+  // A service that was sealed all the time knows the new set too.
+  expect(await unseal(former[1] ?? '')).toMatchObject({ code: 1, out: expect.stringContaining('This share is of set') })
+  expect(await unseal(share(1), share(2))).toMatchObject({ code: 0, out: expect.stringContaining('is unsealed') })
+  await awaitReady(waiting)
+  await waiting.stop()
   const service = await serve(settings)
   expect(await unseal(former[0] ?? '')).toMatchObject({ code: 1, out: expect.stringContaining('This share is of set') })
   expect(await unseal(share(3), share(1))).toMatchObject({ code: 0, out: expect.stringContaining('is unsealed') })
