@@ -1,5 +1,6 @@
 /** Moves the master key to another custody while the service runs, and says where it is. */
 import { masterWrapKey } from '../crypto/keyring.ts'
+import { Failure } from '../failure.ts'
 import type { Custody } from '../master-key/custody.ts'
 import { findCustody, removeHandovers, type StoredCustody } from '../store/key/custody.ts'
 import { systemChain } from './audit/event.ts'
@@ -39,11 +40,15 @@ export async function moveMasterKey(ctx: Context, { key, custody, wrapped }: New
 /** After this long every node has read the change log, and holds the new key. */
 const defaultSettleMs = 2_000
 
+const movedAgain = 'The master key has just moved again: do what that move has asked for, then finish both.'
+
 /** Removes what lets holders of former keys follow. Returns how many former keys ended. */
 export async function finishMove(ctx: Context, settleMs = defaultSettleMs): Promise<number> {
-  const { handedOverAt = 0 } = await findCustody(ctx.engine)
+  const { handedOverAt = 0, former } = await findCustody(ctx.engine)
   await ctx.sleep(Math.max(0, Math.min(settleMs, handedOverAt + settleMs - ctx.now())))
   return inTransaction(ctx, systemChain, async (ctx) => {
+    // Nodes may not have read the key of a move that came during the wait, nor its settings.
+    if ((await findCustody(ctx.transaction.db)).former.length > former.length) throw new Failure('conflict', movedAgain)
     const removed = await removeHandovers(ctx.transaction.db)
     const entity = { type: 'master-key', id: 'master', name: 'former' }
     if (removed > 0) await record(ctx, { chain: systemChain, action: 'DELETE', entity })

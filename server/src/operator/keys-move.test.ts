@@ -18,6 +18,8 @@ import { spellings } from '../../../test/spelling.ts'
 import { openEngine } from '../../../test/store.ts'
 import { until } from '../../../test/wait.ts'
 import { readConfig } from '../config.ts'
+import { asOperator } from '../domain/context.ts'
+import { describeCustody, finishMove, moveMasterKey } from '../domain/custody.ts'
 import { sql } from '../store/engine/sql.ts'
 import { wrappedMaster } from '../store/instance.ts'
 import { readKeyRows } from '../store/key/rows.ts'
@@ -272,4 +274,16 @@ test('refuses to move to the key that is in use, and a wrong key in the settings
   const settings = { ...database.settings, COFFER_MASTER_KEY_FILE: wrong }
   expect(await refusal(run(settings, '--to', 'file', join(database.dataDir, 'x.key')))).toContain('does not match')
   await rm(wrong)
+})
+
+test('a move during the wait of another one for its end is not ended with it', async () => {
+  const { services } = here.app
+  const move = () => {
+    const custody = { kind: 'file', movedAt: services.now() } as const
+    return moveMasterKey(asOperator(services), { key: randomBytes(32), custody, wrapped: undefined })
+  }
+  await move()
+  await expect(finishMove(asOperator({ ...services, sleep: move }))).rejects.toMatchObject({ code: 'conflict' })
+  expect((await describeCustody(services)).former).toHaveLength(2)
+  for (const node of [here, there]) await awaitFollowed(node)
 })
