@@ -150,12 +150,14 @@ function confidential(field: unknown, isInside = false): unknown[] {
   )
 }
 
+/** Other text is no export: it is the page of a proxy or of a network that asks for a login. */
+const textTypes: readonly (string | undefined)[] = ['text/plain', 'text/csv', 'application/yaml']
+
 function parseBody(request: Request, response: TransportResponse, requestId: string | undefined): unknown {
   const type = response.header('content-type')?.split(';')[0]?.trim()
   if (request.allowsText && type === 'application/x-ndjson') return parseLines(response, requestId)
-  const isJson = type === 'application/json'
-  if (request.allowsText && !isJson) return response.body
-  const body = isJson ? parseJson(response.body) : undefined
+  if (request.allowsText && textTypes.includes(type)) return response.body
+  const body = type === 'application/json' ? parseJson(response.body) : undefined
   if (body === undefined) throw new ResponseError('The answer is not JSON.', response.status, requestId)
   return body
 }

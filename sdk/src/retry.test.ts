@@ -186,6 +186,17 @@ describe.each([
     expect(requests).toHaveLength(1)
   })
 
+  test('the page of a proxy is not taken for an export', async () => {
+    const { url } = await startScripted((response) =>
+      response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end('<h1>canary</h1>'),
+    )
+    const { api } = open(url)
+    const query = { environmentId: 'production', format: 'shell' } as const
+    const refusal = { name: 'ResponseError', status: 200 }
+    await expect(api.secret.export({ ws: 'main', prj: 'api' }, query)).rejects.toMatchObject(refusal)
+    await expect(api.audit.list({ ws: 'main' })).rejects.toMatchObject(refusal)
+  })
+
   test('an error without a message of the service names its status', async () => {
     const { url } = await startScripted((response) => response.writeHead(500).end('<h1>canary</h1>'))
     await expect(open(url).api.workspace.list()).rejects.toMatchObject({

@@ -20,7 +20,7 @@ import { parse as parseYaml } from 'yaml'
 import { openShell } from '../../../test/cli.ts'
 import { requirePrograms } from '../../../test/debian-package.ts'
 import { hostileText, hostileValues } from '../../../test/hostile-text.ts'
-import { type SdkService, startSdkService } from '../../../test/sdk-service.ts'
+import { type SdkService, startScripted, startSdkService } from '../../../test/sdk-service.ts'
 import { isDeep, times } from '../../../test/tier.ts'
 
 // The fast tier uses what every Debian has; the deep tier installs the rest.
@@ -284,6 +284,22 @@ describe('files', () => {
     expect(readFileSync(file, 'utf8')).toBe(text)
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(readdirSync(shell.cwd)).toEqual(['.env'])
+  })
+
+  test.each([
+    ['a page', 'dotenv', 'text/html', '<h1>Sign in</h1>'],
+    ['an object', 'shell', 'application/json', '{"status":"ok"}'],
+    ['a list', 'json', 'application/json', '["ok"]'],
+  ])('keep their content if %s comes instead of the secrets', async (_, format, type, body) => {
+    const { url } = await startScripted((response) => response.writeHead(200, { 'content-type': type }).end(body))
+    const shell = shellOf({ COFFER_URL: url })
+    const file = join(shell.cwd, '.env')
+    writeFileSync(file, 'mine')
+    for (const target of [['-o', '.env', '--force'], []]) {
+      const { code, out } = await shell.coffer(['export', '-f', format, ...target])
+      expect({ code, out }).toEqual({ code: 1, out: '' })
+    }
+    expect(readFileSync(file, 'utf8')).toBe('mine')
   })
 
   test('a link is followed, a device or folder is refused', async () => {

@@ -81,6 +81,7 @@ Examples:
     const answer = await explainMissing(project, { environments: [environmentId] }, () =>
       project.api.secret.export(project.path, query),
     )
+    requireFormat(answer, query.format)
     if (isEmpty(answer)) ctx.out.note(withoutSecrets(project.path.ws, project.path.prj, environmentId))
     if (target !== undefined) return exportToGithub(ctx, entriesOf(answer), target)
     const text = isOfService(format) ? textOf(answer) : ownText(ctx, format, entriesOf(answer))
@@ -97,6 +98,13 @@ const ownText = (ctx: Context, format: Format, entries: readonly Entry[]): strin
   format === 'fish' ? fishScript(entries) : reportOf(ctx, entries)
 
 type Answer = Readonly<Record<string, string>> | string
+
+/** Whatever else answers must not replace a file, or be evaluated by a shell. */
+function requireFormat(answer: Answer, format: SecretExport['format']): void {
+  const isObject = typeof answer === 'object' && answer !== null && !Array.isArray(answer)
+  if (format === 'json' ? isObject : typeof answer === 'string') return
+  throw new CliError('failure', 'The answer is not that of a Coffer service: check its address.', 'coffer status')
+}
 
 const textOf = (answer: Answer): string =>
   typeof answer === 'string' ? answer : `${JSON.stringify(answer, undefined, 2)}\n`
