@@ -1,6 +1,6 @@
 /** Who may do what, and why: one question (`explain`), and the overview of everybody at every environment. */
 import type { Endpoint, EndpointPermission } from './endpoint.ts'
-import { Grant, Id, nullable, page, WorkspacePath, words } from './field.ts'
+import { Grant, Id, line, nullable, page, WorkspacePath, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 /** What can be asked about: every permission that is decided within a workspace. */
@@ -53,7 +53,7 @@ export type AccessActor = Static<typeof AccessActor>
 
 export const ExplainQuery = Type.Object({
   /** The id of a member, a person, a token, a service account or an identity, or the address of a person. */
-  actor: Type.String({ minLength: 1, maxLength: 254 }),
+  actor: line(254),
   action: words(...explainedActions),
   /** Id or name, for actions on teams and new projects. */
   team: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),

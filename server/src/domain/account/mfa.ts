@@ -42,22 +42,41 @@ export async function enrolTotp(ctx: Context, { password }: TotpStart): Promise<
 
 export async function confirmTotp(ctx: Context, body: MfaCode): Promise<RecoveryCodes> {
   const { userId } = requireBrowserSession(ctx)
-  return inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
-    const account = await requireAccount(ctx, userId)
-    if (account.totpId !== null) throw isSetUp()
-    const totp = await ctx.store.mfa.find(userId)
-    if (!totp)
-      throw new Failure('conflict', 'No authenticator app is waiting to be confirmed: start with POST /v1/me/mfa/totp.')
+  await requireWaitingTotp(ctx, userId)
+  // Whoever guesses a code gets the recovery codes, so guesses are counted here too.
+  const subject = await countCode(ctx, userId)
+  const recoveryCodes = await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
+    const { account, totp } = await requireWaitingTotp(ctx, userId)
+    const event = { action: 'UPDATE', entity: entity(account, totp.id) } as const
     if (!(await spendTotpCode(ctx, totp, body.code))) {
-      throw invalid('code', 'is not the one that the app shows now; check the clock of its device.')
+      await recordEvent({ ...event, outcome: 'failure', after: { reason: 'wrong code' } })
+      return undefined
     }
+    await ctx.store.loginAttempts.forget(subject)
     const recoveryCodes = Array.from({ length: recoveryCodeCount }, () => newTypedCode(recoveryCodeGroups))
     await ctx.store.mfa.insertRecoveryCodes(totp, recoveryCodes)
     await ctx.store.accounts.update({ ...account, totpId: totp.id }, ctx.now())
     await announce(ctx, 'user', userId)
-    await recordEvent({ action: 'UPDATE', entity: entity(account, totp.id), after: { isConfirmed: true } })
-    return { recoveryCodes }
+    await recordEvent({ ...event, after: { isConfirmed: true } })
+    return recoveryCodes
   })
+  if (!recoveryCodes) throw invalid('code', 'is not the one that the app shows now; check the clock of its device.')
+  return { recoveryCodes }
+}
+
+async function requireWaitingTotp(ctx: Context, userId: string): Promise<{ account: Account; totp: Totp }> {
+  const account = await requireAccount(ctx, userId)
+  if (account.totpId !== null) throw isSetUp()
+  const totp = await ctx.store.mfa.find(userId)
+  if (totp) return { account, totp }
+  throw new Failure('conflict', 'No authenticator app is waiting to be confirmed: start with POST /v1/me/mfa/totp.')
+}
+
+/** Returns the subject of the count, to be forgotten after a right code. */
+async function countCode(ctx: Context, userId: string): Promise<string> {
+  const subject = `code:${userId}`
+  await countAttempt(ctx, subject, 'Too many wrong codes: wait before you try again.')
+  return subject
 }
 
 export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void> {
@@ -65,8 +84,7 @@ export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void>
   const known = await requireAccount(ctx, userId)
   await requirePassword(ctx, known, body.password, { action: 'DELETE', entity: entity(known, known.totpId ?? '') })
   if (known.totpId === null) throw new Failure('notFound')
-  const subject = `code:${userId}`
-  await countAttempt(ctx, subject, 'Too many wrong codes: wait before you try again.')
+  const subject = await countCode(ctx, userId)
   const isRight = await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const account = await requireSamePassword(ctx, known)
     if (account.totpId === null) throw new Failure('notFound')

@@ -184,6 +184,27 @@ test('10 wrong codes lock the removal with 429, but not the login', async () => 
   expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(200)
 })
 
+test('10 wrong codes lock the confirmation with 429, also for the right code; each is recorded', async () => {
+  const person = await newPerson()
+  for (let tries = 0; tries < 11; tries++) expect((await confirm(person, '123456')).status).toBe(409)
+  const app = await beginTotp(service, person.session)
+  for (let tries = 0; tries < 10; tries++) expect((await confirm(person, 'guess')).status).toBe(400)
+  expect(await confirm(person, app.code())).toMatchObject({
+    status: 429,
+    body: { message: 'Too many wrong codes: wait before you try again.' },
+  })
+  expect(await hasMfa(person)).toBe(false)
+  const { body: entries } = await service.call<object[]>(
+    'GET',
+    `/v1/workspace/main/audit?entity=second-factor&actor=${person.id}&action=UPDATE`,
+    { token: owner.session },
+  )
+  const failure = { outcome: 'failure', after: { reason: 'wrong code' } }
+  expect(entries).toMatchObject(Array.from({ length: 10 }, () => failure))
+  service.clock.offsetMs += 600_000
+  expect((await confirm(person, app.code())).status).toBe(200)
+})
+
 test('an unconfirmed set-up is replaced by the next one; a confirmed one is not', async () => {
   const person = await newPerson()
   const abandoned = await beginTotp(service, person.session)

@@ -344,6 +344,7 @@ describe('refuses', () => {
     [{ action: 'secret:steal' }, 400, 'action: '],
     [{ action: 'me:read' }, 400, 'action: '],
     [{ actor: '' }, 400, 'actor: '],
+    [{ actor: 'ann\u0000@example.com' }, 400, 'actor: '],
     [{ ip: 'somewhere' }, 400, 'ip: is not an IP address.'],
   ])('%j with %i', async (query, status, message) => {
     const answer = await ask({ actor: ann.id, action: 'secret:read', ...query })
