@@ -166,7 +166,16 @@ export const awsSecretsManager: Provider = {
     'A deleted secret stays in the recovery window for 7 to 30 days, and is restored if its key is created again.',
     'AWS advises against names that end in a hyphen and six characters, because ARNs end like that.',
   ],
-  capabilities: { read: 'mark', bulk: 1, mixes: false, ownerMark: 'tags', guard: 'mark', defaultMode: 'json' },
+  capabilities: {
+    read: 'mark',
+    // Twice the five minutes that AWS names.
+    listLagMs: 10 * 60_000,
+    bulk: 1,
+    mixes: false,
+    ownerMark: 'tags',
+    guard: 'mark',
+    defaultMode: 'json',
+  },
   limits: {
     name: /^[A-Za-z0-9/_+=.@-]+$/,
     nameHint: 'letters, digits and / _ + = . @ -',

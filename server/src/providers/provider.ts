@@ -158,6 +158,8 @@ export type Guard = 'mark' | 'version' | 'id' | 'precondition' | 'none'
 type Capabilities = {
   /** The most that `list` tells about an item; `nothing` if there is no list at all. */
   readonly read: 'value' | 'mark' | 'names' | 'nothing'
+  /** Changes younger than this may be missing in `list`, but not in `find` for one entry. */
+  readonly listLagMs?: number
   /** Maximum number of ops per call to the vendor. */
   readonly bulk: number
   /** The vendor's bulk call accepts deletes together with writes. */

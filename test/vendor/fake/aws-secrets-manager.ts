@@ -27,6 +27,8 @@ export type FakeSecretsManager = Fake & {
   secret(name: string): Secret | undefined
   /** Adds a foreign secret in its recovery window. */
   plantDeleted(name: string): void
+  /** Lists show the secrets as they are now, whatever changes later: at AWS a list can be minutes old. */
+  freezeList(): void
   /** Restricts the credential to this policy from now on. */
   enforce(policy: AwsPolicy): void
 }
@@ -40,6 +42,7 @@ export function fakeSecretsManager(
   let isOpen = true
   let tampered = 0
   let policy: AwsPolicy | undefined
+  let frozen: ReadonlyMap<string, Secret> | undefined
 
   const arn = (name: string) => `arn:aws:secretsmanager:${region}:${awsAccount}:secret:${name}-AbCdEf`
   const gone = () => refuse('ResourceNotFoundException', "Secrets Manager can't find the specified secret.")
@@ -127,7 +130,7 @@ export function fakeSecretsManager(
       }
       const from = NextToken === undefined ? 0 : Number(NextToken.replace('page-', ''))
       const size = Math.min(MaxResults, fake.pageSize ?? MaxResults)
-      const found = [...secrets].filter(
+      const found = [...(frozen ?? secrets)].filter(
         ([name, { deletedAt }]) =>
           (IncludePlannedDeletion || deletedAt === undefined) &&
           Filters.every(({ Values }) => Values.some((prefix) => name.startsWith(prefix))),
@@ -198,6 +201,9 @@ export function fakeSecretsManager(
     refusedNames: new Set(),
     calls: { list: (count) => Math.ceil(count / 100), update: 1, look: 1 },
     secret: (name) => secrets.get(name),
+    freezeList() {
+      frozen = structuredClone(secrets)
+    },
     enforce: (next) => {
       policy = next
     },

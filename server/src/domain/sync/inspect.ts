@@ -76,6 +76,13 @@ export async function inspectTarget(
   const remote = await look(fold, macAt, new Set([...desired.keys(), ...ledger.keys()]), (wanted) =>
     needed === 'all' || !far.find ? far.list(wanted) : far.find([...needed].map((name) => knownItem(name, ledger))),
   )
+  const { listLagMs } = provider.capabilities
+  if (needed === 'all' && listLagMs !== undefined) {
+    const late = entries.filter(({ name, mark, updatedAt }) => {
+      return updatedAt >= ctx.now() - listLagMs && (!remote.has(name) || remote.get(name)?.mark !== mark)
+    })
+    for (const { name } of late) await lookAgain(name)
+  }
   const found = needed === 'all' ? (far.findProblems?.(new Set(desired.keys())) ?? []) : []
   const written = await ctx.store.syncLedger.listOthers(sync.id, sync.placeHash ?? '')
   const theirs = new Map(written.map((entry) => [fold(entry.name), entry]))
@@ -87,6 +94,16 @@ export async function inspectTarget(
   const seen = { remote, others, ...(needed !== 'all' && { lookedFor: needed }) }
   const problems = [...mapped.problems, ...found]
   return { mapped: { ...mapped, problems }, desired, ledger, remote, takesOver, plan: planSync({ ...fixed, ...seen }) }
+
+  /** The list is older than our last write, so it does not tell whether somebody has changed or deleted the entry. */
+  async function lookAgain(name: string): Promise<void> {
+    const { find } = far
+    if (!find) return
+    const found = await look(fold, macAt, new Set([name]), () => find([knownItem(name, ledger)]))
+    const item = found.get(name)
+    if (item) remote.set(name, item)
+    else remote.delete(name)
+  }
 }
 
 /** For one caller: the syncs of this workspace whose environment they reach. */

@@ -119,8 +119,9 @@ export function planSync(input: PlanInput): SyncPlan {
 
   for (const entry of ledger) {
     if (desired.has(entry.name)) continue
-    const seen = remote?.get(entry.name)
-    const isGone = remote !== undefined && !seen
+    const isLookedFor = remote !== undefined && lookedFor?.has(entry.name) !== false
+    const seen = isLookedFor ? remote.get(entry.name) : undefined
+    const isGone = isLookedFor && !seen
     if (isGone || entry.origin === 'adopted') plan.release.push(entry.name)
     else if (seen && (isReplaced(entry, seen) || isSomebodyElses(entry, seen, doubtfulBefore)))
       plan.release.push(entry.name)
