@@ -25,15 +25,44 @@ export function linesOf(value: string): string[] {
 }
 
 function spellings(value: string): string[] {
-  const percent = encodeURIComponent(value.toWellFormed())
-  const lower = percent.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase())
-  const plus = percent.replaceAll('%20', '+')
   const base64 = [0, 1, 2].map((offset) => base64At(Buffer.from(value), offset))
-  return [value, jsonOf(value), percent, lower, plus, ...base64, ...base64.map(urlSafe)]
+  return [
+    value,
+    ...jsonForms(value),
+    ...percentForms(value.toWellFormed()),
+    ...base64,
+    ...base64.map(urlSafe),
+    ...wrapped(base64[0] ?? ''),
+  ]
 }
 
 const jsonOf = (text: string) => JSON.stringify(text).slice(1, -1)
 const urlSafe = (text: string) => text.replaceAll('+', '-').replaceAll('/', '_')
+const unicodeEscape = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`
+
+/** As JavaScript, Go, Python and PHP write it. */
+function jsonForms(value: string): string[] {
+  const json = jsonOf(value)
+  const ascii = json.replace(/[\u007f-\uffff]/g, unicodeEscape)
+  return [json, json.replace(/[<>&\u2028\u2029]/g, unicodeEscape), ascii, ascii.replaceAll('/', '\\/')]
+}
+
+/** Encoders differ in the signs that they leave as they are, in the case of digits, and in the space. */
+function percentForms(text: string): string[] {
+  const component = encodeURIComponent(text)
+  const strict = component.replace(/[!'()*]/g, percentOf)
+  const form = new URLSearchParams([['', text]]).toString().slice(1)
+  const password = Object.assign(new URL('http://host'), { password: text }).password
+  const codes = [component, strict, strict.replaceAll('%2F', '/'), strict.replaceAll('~', '%7E'), form, password]
+  const either = codes.flatMap((code) => [code, code.replace(/%[0-9A-F]{2}/g, (digits) => digits.toLowerCase())])
+  return either.flatMap((code) => [code, code.replaceAll('%20', '+')])
+}
+
+const percentOf = (letter: string) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`
+
+/** Lines of `base64` and of `openssl base64`. */
+const wrapped = (base64: string): string[] =>
+  [76, 64].flatMap((width) => (base64.length <= width ? [] : (base64.match(new RegExp(`.{1,${width}}`, 'g')) ?? [])))
 
 /** The characters that the value alone decides if it follows `offset` other bytes, such as those of `user:`. */
 function base64At(bytes: Buffer, offset: number): string {

@@ -92,8 +92,31 @@ describe('a value is hidden', () => {
     ['in a URL', encodeURIComponent(value)],
     ['in a URL with small letters', encodeURIComponent(value).replace(/%../g, (code) => code.toLowerCase())],
     ['in a form', encodeURIComponent(value).replaceAll('%20', '+')],
+    ['in JSON of Python', 'p@ss \\"w/ord+\\u00e9?>\\\\ 42'],
+    ['in JSON of PHP', 'p@ss \\"w\\/ord+\\u00e9?>\\\\ 42'],
+    ['in JSON of Go', 'p@ss \\"w/ord+é?\\u003e\\\\ 42'],
+    ['in the path of a URL', 'p%40ss%20%22w/ord%2B%C3%A9%3F%3E%5C%2042'],
+    ['as the password of a URL', 'p%40ss%20%22w%2Ford+%C3%A9%3F%3E%5C%2042'],
   ])('%s', (_, form) => {
     expect(redact(`<${form}>`)).toBe('<***>')
+  })
+
+  test.each([
+    ['JavaScript', 'Pa!ss(w0rd)~*'],
+    ['Python', 'Pa%21ss%28w0rd%29~%2A'],
+    ['URLSearchParams', 'Pa%21ss%28w0rd%29%7E*'],
+    ['PHP', 'Pa%21ss%28w0rd%29%7E%2A'],
+  ])('in a URL of %s, with signs that others leave as they are', (_, form) => {
+    const stream = createRedactor(formsOf(['Pa!ss(w0rd)~*'])).openStream()
+    expect(finish(stream, [Buffer.from(`<${form}>`)])).toBe('<***>')
+  })
+
+  test.each([64, 76])('in base64 with lines of %i characters', (width) => {
+    const long = Array.from({ length: 40 }, (_, index) => `part${index}`).join(' ')
+    const encoded = Buffer.from(`${long}\n`).toString('base64')
+    const printed = encoded.replace(new RegExp(`.{${width}}`, 'g'), '$&\n')
+    const shown = finish(createRedactor(formsOf([long])).openStream(), [Buffer.from(printed)])
+    expect(shown).toMatch(/^(\*\*\*\n)+(\*\*\*)?[\w=]{0,4}$/)
   })
 
   test.each(['', 'u:', 'user:', 'name:'])('in base64 after `%s`', (before) => {
