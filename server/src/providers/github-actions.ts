@@ -8,8 +8,8 @@ import { applyEach, findFew } from './one-by-one.ts'
 import type { Connection, Op, Option, Provider, Remote, RemoteItem, Values } from './provider.ts'
 import { sealBox } from './sealed-box.ts'
 import { baseUrlField, baseUrlOf } from './self-hosted.ts'
-import { faultOf, nextLink } from './vendor-http.ts'
-import { listAt, textAt } from './vendor-json.ts'
+import { faultOf, nextLink, type VendorRequest, type VendorResponse } from './vendor-http.ts'
+import { listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 type Key = { readonly id: string; readonly publicKey: string }
 
@@ -37,8 +37,14 @@ function secretsUrl({ credential, target }: Connection): string {
   return `${api}${repositoryPath(repository)}/actions/secrets`
 }
 
+/** A secondary limit may come without the headers of a limit; the credential is fine then. */
+const sort = ({ status, json }: VendorResponse) =>
+  status === 403 && /\brate limit\b/i.test(maybeTextAt(json, 'message') ?? '') ? ('rate' as const) : undefined
+
+const send = ({ http }: Connection, request: VendorRequest) => http.send({ ...request, sort })
+
 const get = (connection: Connection, url: string) =>
-  connection.http.send({ method: 'GET', url, headers: headersOf(connection) })
+  send(connection, { method: 'GET', url, headers: headersOf(connection) })
 
 async function* listPages(connection: Connection, url: string): AsyncIterable<unknown> {
   let next: string | undefined = `${url}?per_page=100`
@@ -106,7 +112,7 @@ function openSecrets(connection: Connection): Remote {
 
   async function put(name: string, value: string, { id, publicKey }: Key) {
     const json = { encrypted_value: await sealBox(value, publicKey), key_id: id, ...audience }
-    return connection.http.send({ method: 'PUT', url: `${url}/${name}`, headers, json, accept: [422] })
+    return send(connection, { method: 'PUT', url: `${url}/${name}`, headers, json, accept: [422] })
   }
 
   async function write(name: string, value: string): Promise<void> {
@@ -132,7 +138,7 @@ function openSecrets(connection: Connection): Remote {
   }
 
   async function remove(name: string): Promise<void> {
-    const { status } = await connection.http.send({ method: 'DELETE', url: `${url}/${name}`, headers, accept: [404] })
+    const { status } = await send(connection, { method: 'DELETE', url: `${url}/${name}`, headers, accept: [404] })
     // GitHub also answers 404 if the token lacks the right: the secret is gone only if the list can be read.
     if (status === 404) await get(connection, `${url}?per_page=1`)
   }
@@ -145,7 +151,7 @@ function openSecrets(connection: Connection): Remote {
 
   async function findOne(name: string): Promise<RemoteItem | undefined> {
     const request = { method: 'GET', url: `${url}/${name}`, headers, accept: [404] } as const
-    const { status, json } = await connection.http.send(request)
+    const { status, json } = await send(connection, request)
     return status === 404 ? undefined : { name, mark: textAt(json, 'updated_at') }
   }
 

@@ -96,6 +96,7 @@ async function read(connection: Connection): Promise<Live> {
     await requireNamespace(connection)
     return absent
   }
+  requireSecret(json)
   const data = new Map<string, string>()
   for (const [name, value] of entriesAt({ data: at(json, 'data') ?? {} }, 'data')) data.set(name, String(value))
   const managers = listAt({ list: at(json, 'metadata', 'managedFields') ?? [] }, 'list').map((entry) => ({
@@ -118,6 +119,9 @@ async function read(connection: Connection): Promise<Live> {
     ownsType: managers.some(({ isOurs, fields }) => isOurs && at(fields, 'f:type') !== undefined),
   }
 }
+
+/** A proxy's page may have status 200 too: read as a Secret without keys, it would release all that we own. */
+const requireSecret = (json: unknown) => textAt(json, 'metadata', 'name')
 
 /** A missing Secret is fine, a missing namespace is not. Some tokens may not read namespaces. */
 async function requireNamespace(connection: Connection): Promise<void> {
@@ -224,6 +228,7 @@ async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable
     const { isChange, removals, results } = planned
     const response = isChange ? await sendApply(connection, live, planned) : undefined
     if (response === undefined || response.status < 300) {
+      if (response !== undefined) requireSecret(response.json)
       const version = response === undefined ? live.version : maybeTextAt(response.json, 'metadata', 'resourceVersion')
       const removed = removals.length > 0 ? await sendRemoval(connection, version, removals) : undefined
       if (removed !== undefined && removed.status >= 300) continue

@@ -31,6 +31,12 @@ test('a truncated value in a vendor message is hidden', () => {
   )
 })
 
+test.each(spellings)('a value quoted %s and truncated by a vendor is hidden', (_title, spell) => {
+  const secret = 'p4$$w0rd "with" ünusual\nlines & more'
+  const quoted = spell(secret).replace(/^"/, '')
+  expect(scrub(`starts with ${quoted.slice(0, 20)}…`, [secret])).toBe('starts with [hidden]…')
+})
+
 test('a short value is hidden as a whole word, and other words stay readable', () => {
   expect(scrub('value "on" is wrong: once upon', ['on'])).toBe('value "[hidden]" is wrong: once upon')
   expect(scrub('port 80 or 8080', ['80'])).toBe('port [hidden] or 8080')

@@ -121,11 +121,12 @@ const hidden = '[hidden]'
  */
 export function scrub(text: string, secrets: readonly string[]): string {
   let result = text
-  for (const spelling of allSpellings(secrets)) {
+  const spellings = allSpellings(secrets)
+  for (const spelling of spellings) {
     if (spelling.length >= 4) result = result.replaceAll(spelling, hidden)
     else result = result.replace(new RegExp(`(?<![A-Za-z0-9])${RegExp.escape(spelling)}(?![A-Za-z0-9])`, 'g'), hidden)
   }
-  for (const secret of secrets) result = hideBeginnings(result, secret)
+  for (const spelling of spellings) result = hideBeginnings(result, spelling)
   return result
 }
 

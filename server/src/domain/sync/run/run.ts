@@ -120,6 +120,8 @@ async function attempt(
   }
   const retry = { sleep: ctx.sleep, signal }
   const inspection = await withRetries(() => inspectTarget(ctx, provider, far, source, intent), retry)
+  // An entry that holds all secrets may be quoted as a whole, and encoded so that no single one is recognised.
+  if (live.mapping.mode !== 'per-key') secrets.push(...inspection.mapped.desired.values())
   if (!isRemoval) {
     refuseProblems(inspection)
     const { plan, desired } = inspection
