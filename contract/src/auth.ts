@@ -1,5 +1,5 @@
 import { type Endpoint, maxPublicBodyBytes } from './endpoint.ts'
-import { closed, Email, Id, line, Name, Nothing, Password, Slug, Success, words } from './field.ts'
+import { closed, Email, Id, line, Name, NewEmail, Nothing, Password, Slug, Success, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 export const AccessToken = Type.Object({
@@ -17,7 +17,7 @@ export type SignedIn = Static<typeof SignedIn>
 
 export const Registration = Type.Object(
   {
-    email: Email,
+    email: NewEmail,
     password: Password,
     name: Name,
     inviteToken: Type.Optional(line(200)),

@@ -1,10 +1,10 @@
 import type { Endpoint } from './endpoint.ts'
-import { ConfirmingPassword, closed, Email, line, Success } from './field.ts'
+import { ConfirmingPassword, closed, line, NewEmail, Success } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 export const EmailToken = Type.Object({ token: line(200) }, closed)
 export type EmailToken = Static<typeof EmailToken>
-export const EmailChange = Type.Object({ email: Email, password: ConfirmingPassword }, closed)
+export const EmailChange = Type.Object({ email: NewEmail, password: ConfirmingPassword }, closed)
 export type EmailChange = Static<typeof EmailChange>
 
 const path = '/v1/me/email'

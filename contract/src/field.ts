@@ -23,6 +23,9 @@ export const Email = Type.String({
   maxLength: 254,
   pattern: '^[^\\s@\\u0000-\\u001f\\u007f]+@[^\\s@\\u0000-\\u001f\\u007f]+$',
 })
+const unseen = '\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f'
+/** A new address also has no invisible characters, nor any that reverse text: it would look like somebody else's. */
+export const NewEmail = Type.String({ ...Email, pattern: `^[^\\s@${unseen}]+@[^\\s@${unseen}]+$` })
 export const Password = Type.String({ minLength: 12, maxLength: 256 })
 
 /** Optional, so that a missing password is refused like a wrong one: with 403, and counted like a failed login. */

@@ -1,10 +1,10 @@
 import { type Endpoint, maxPublicBodyBytes } from './endpoint.ts'
 import {
   closed,
-  Email,
   Id,
   IdPath,
   line,
+  NewEmail,
   NewGrants,
   NewScope,
   Role,
@@ -19,7 +19,7 @@ import { type Static, Type } from './schema.ts'
 /** Either `role` and `scope`, or `grants`. */
 export const NewInvite = Type.Object(
   {
-    email: Email,
+    email: NewEmail,
     role: Type.Optional(Role),
     scope: Type.Optional(NewScope),
     grants: Type.Optional(NewGrants),

@@ -10,6 +10,7 @@ import type { RawDatabase } from '../../../test/raw-database.ts'
 import type { SecretProject } from '../../../test/secret-project.ts'
 import { startProgram } from '../../../test/start-server.ts'
 import { until } from '../../../test/wait.ts'
+import { systemChain } from '../domain/audit/event.ts'
 import { dayMs } from '../domain/time.ts'
 import { removeOldEntries } from '../jobs/audit.ts'
 
@@ -113,6 +114,13 @@ test('each archive continues the previous one, and is verified without the servi
   const gap = await runHere(['audit', 'verify-archive', files[0] ?? '', files[2] ?? ''])
   expect(gap.code).toBe(1)
   expect(gap.out).toContain('does not continue the previous file')
+  // The order of the files makes no difference, and those of another chain in between hide no gap.
+  expect((await runHere(['audit', 'verify-archive', ...files.toReversed()])).out).toBe(checked.out)
+  const others = (await readdir(folder)).filter((name) => name.startsWith(`audit-${systemChain}-`))
+  const between = others.slice(0, 1).map((name) => join(folder, name))
+  expect(between).toHaveLength(1)
+  const hidden = await runHere(['audit', 'verify-archive', files[0] ?? '', ...between, files[2] ?? ''])
+  expect(hidden).toMatchObject({ code: 1, out: expect.stringContaining('does not continue the previous file') })
   const nothing = '  ok     there is nothing to archive\n'
   expect(await audited.archive()).toMatchObject({ code: 0, out: nothing })
   expect(await audited.listFiles()).toEqual(files)

@@ -161,24 +161,34 @@ async function syncFolder(folder: string): Promise<void> {
 
 export async function verifyArchives(files: readonly string[], print: Print): Promise<number> {
   let worst = 0
-  let last: CheckedArchive | undefined
+  const wrong = (file: string, problem: string) => {
+    print(`  wrong  ${file}: ${problem}\n`)
+    worst = 1
+  }
+  const sound: (CheckedArchive & { readonly file: string })[] = []
   for (const file of files) {
     try {
-      const checked = await checkArchive(linesOf(file))
-      const { chain, after, through, keyFingerprint } = checked
-      if (last?.chain === chain && (last.through.sequence !== after.sequence || last.through.hash !== after.hash)) {
-        throw new Error(`it does not continue the previous file, which ends at entry ${last.through.sequence}.`)
-      }
-      last = checked
-      const signed = `signed by the key with SHA-256 ${keyFingerprint}`
-      print(`  ok     ${file}: entries ${after.sequence + 1} to ${through.sequence} of ${chain}, ${signed}\n`)
+      sound.push({ ...(await checkArchive(linesOf(file))), file })
     } catch (error) {
-      print(`  wrong  ${file}: ${archiveProblem(error)}\n`)
-      worst = 1
+      wrong(file, archiveProblem(error))
     }
+  }
+  let last: CheckedArchive | undefined
+  // A shell sorts entry 10 before entry 9, and files of several chains may come in any order.
+  for (const archive of sound.sort((a, b) => compareText(a.chain, b.chain) || a.after.sequence - b.after.sequence)) {
+    const { file, chain, after, through, keyFingerprint } = archive
+    if (last?.chain === chain && (last.through.sequence !== after.sequence || last.through.hash !== after.hash)) {
+      wrong(file, `it does not continue the previous file, which ends at entry ${last.through.sequence}.`)
+      continue
+    }
+    last = archive
+    const signed = `signed by the key with SHA-256 ${keyFingerprint}`
+    print(`  ok     ${file}: entries ${after.sequence + 1} to ${through.sequence} of ${chain}, ${signed}\n`)
   }
   return worst
 }
+
+const compareText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
 
 /** Only errors of the file system have a code; all others are our own text. */
 function archiveProblem(error: unknown): string {

@@ -185,6 +185,11 @@ describe('an invite', () => {
   test.each([
     ['no address', { email: undefined }, 'email: is required.'],
     ['an address without @', { email: 'ann' }, 'email: has characters or a format that is not allowed.'],
+    [
+      'an address with an invisible character',
+      { email: 'an\u200bn@example.com' },
+      'email: has characters or a format that is not allowed.',
+    ],
     ['an unknown role', { role: 'owner' }, 'role: must be one of: member, developer, admin.'],
     ['no role', { role: undefined }, 'role: is required: send role and scope, or grants.'],
     ['no scope', { scope: undefined }, 'scope: is required: send role and scope, or grants.'],

@@ -85,6 +85,11 @@ test.each([
   ['a password of 257 characters', { password: 'x'.repeat(257) }, 'password: must have 256 characters or fewer.'],
   ['no email address', { email: undefined }, 'email: is required.'],
   ['an email address without @', { email: 'owner' }, 'email: has characters or a format that is not allowed.'],
+  ...['\u200b', '\u202e', '\u00ad', '\u2066', '\u0085'].map((unseen): [string, object, string] => [
+    `an email address with ${JSON.stringify(unseen)}`,
+    { email: `owner@example.com${unseen}` },
+    'email: has characters or a format that is not allowed.',
+  ]),
   [
     'a reserved workspace slug',
     { workspace: { name: 'x', slug: 'team' } },
