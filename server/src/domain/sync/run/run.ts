@@ -6,7 +6,7 @@ import type { SyncRunItem, SyncTrigger } from '@coffer/contract/sync'
 import { newId } from '../../../crypto/id.ts'
 import { isFailure } from '../../../failure.ts'
 import { traceOf } from '../../../log.ts'
-import { isFault, type VendorFault } from '../../../providers/fault.ts'
+import { isFault, VendorFault } from '../../../providers/fault.ts'
 import type { Values } from '../../../providers/provider.ts'
 import { withRetries } from '../../../providers/retry.ts'
 import type { SyncRunRecord } from '../../../store/sync/run.ts'
@@ -29,12 +29,14 @@ import { macKeyOf, readLedger } from '../ledger.ts'
 import { isMassDelete } from '../plan.ts'
 import { readSource, type Source } from '../source.ts'
 import { leaseSync, type SyncLease } from './lease.ts'
-import { Blocked, countItems, Interrupted, nextOf, runStateOf } from './outcome.ts'
+import { Blocked, changes, countItems, Interrupted, nextOf, runStateOf } from './outcome.ts'
 import { pushPlan } from './push.ts'
 
 const keptRuns = 200
 /** A slow or endless target must not keep other syncs from running. */
 const maxRunMs = 15 * minuteMs
+const tooSlow =
+  'The run took more than 15 minutes and changed nothing: the service is too slow, or its lists are endless.'
 
 /** Claims the next due sync, except in the given workspaces. Checks without a transaction first: mostly none is due. */
 export async function claimSync(
@@ -65,7 +67,8 @@ export async function runSync(services: Services, sync: ClaimedSync, signal: Abo
     run: newRun(),
   }
   const report: Report = { startedAt: ctx.now(), items: [], unchanged: 0, secrets: [] }
-  const early = AbortSignal.any([signal, AbortSignal.timeout(maxRunMs)])
+  const overdue = AbortSignal.timeout(maxRunMs)
+  const early = AbortSignal.any([signal, overdue])
   const lease = leaseSync(ctx, sync)
   let error: unknown
   try {
@@ -76,7 +79,9 @@ export async function runSync(services: Services, sync: ClaimedSync, signal: Abo
     await lease.stopRenewing()
   }
   const isEndedEarly = lease.lost.aborted || (early.aborted && isFault(error, 'transient'))
-  if (error !== undefined && isEndedEarly) error = new Interrupted()
+  // A run that got nowhere would get nowhere again, and nobody would know why.
+  const isStuck = !lease.lost.aborted && !signal.aborted && !report.items.some(({ outcome }) => changes.has(outcome))
+  if (error !== undefined && isEndedEarly) error = isStuck ? new VendorFault('transient', tooSlow) : new Interrupted()
   await conclude(ctx, sync, lease, report, error).catch((failure) =>
     ctx.log.error('the outcome of a sync run could not be saved', { syncId: sync.id, ...traceOf(failure) }),
   )
