@@ -3,6 +3,7 @@ import type { ChildProcess, StdioOptions } from 'node:child_process'
 import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { CliError } from '../error.ts'
+import { awaitEnd, descendantsOf, send } from './leftover.ts'
 import type { CopyStream } from './redact/open.ts'
 
 type Launch = {
@@ -22,7 +23,7 @@ export type Outcome = { readonly code: number | null; readonly signal: NodeJS.Si
 export type Child = {
   readonly ended: Promise<Outcome>
   signal(signal: NodeJS.Signals): void
-  /** Asks the child to end, and after the grace period makes it end. */
+  /** Asks the child to end, and after the grace period makes it end, with everything that it has started. */
   stop(graceMs: number): void
 }
 
@@ -54,23 +55,30 @@ export function startChild(launch: Launch): Child {
   function signal(signal: NodeJS.Signals): void {
     // `child.killed` only says that a signal has been sent.
     if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
-    try {
-      process.kill(ownGroup ? -child.pid : child.pid, signal)
-    } catch {
-      // It has just ended.
-    }
+    send(ownGroup ? -child.pid : child.pid, signal)
   }
+
+  let left = Promise.resolve()
 
   return {
     ended: ended.then(async (outcome) => {
+      await left
       await Promise.all(pipes.map((pipe) => pipe.finish()))
       return outcome
     }),
     signal,
     stop(graceMs) {
+      if (child.pid === undefined) return
+      const started = ownGroup ? [-child.pid] : descendantsOf(child.pid)
+      const stoppedAt = performance.now()
       signal('SIGTERM')
       const timer = setTimeout(signal, graceMs, 'SIGKILL')
-      child.once('exit', () => clearTimeout(timer))
+      child.once('exit', () => {
+        clearTimeout(timer)
+        // Not before: a command that forwards signals would pass on a second one.
+        if (!ownGroup) for (const id of started) send(id, 'SIGTERM')
+        left = awaitEnd(started, graceMs - (performance.now() - stoppedAt))
+      })
     },
   }
 }

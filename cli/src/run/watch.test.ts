@@ -84,6 +84,41 @@ test('a command that does not end is killed after the grace period', async () =>
   expect(await program.ended).toMatchObject({ signal: 'SIGINT' })
 })
 
+/** The shell ends at SIGTERM, and leaves its command behind. */
+const inShell = ['--shell', '--', `'${process.execPath}' -e "${server.replace('200', '2000')}"; true`]
+
+test('a command of a shell has ended before the next one starts', async () => {
+  const program = openShell(running.env).start([...watch, '--grace', '60s', ...inShell])
+  await shows(program, 'started one')
+  await running.write({ KEY: 'two' })
+  await shows(program, 'started two')
+  expect(program.out()).toBe('started one\nstopped one\nstarted two\n')
+  program.child.kill('SIGTERM')
+  await program.ended
+})
+
+test('so it has in a terminal, where it has no group of its own', async () => {
+  const session = openShell(running.env).terminal([...watch, '--grace', '60s', ...inShell])
+  await session.see('started one')
+  await running.write({ KEY: 'two' })
+  await session.see('started two')
+  expect(session.screen().match(/(started|stopped) \w+/g)).toEqual(['started one', 'stopped one', 'started two'])
+  session.type('\u0003')
+  await session.ended
+})
+
+test('what a shell leaves behind is killed after the grace period', async () => {
+  const stubborn = `[ $KEY = one ] && trap '' TERM; echo started $KEY; while sleep 0.1; do echo alive $KEY; done`
+  const program = openShell(running.env).start([...watch, '--grace', '1s', '--', 'sh', '-c', `(${stubborn}); true`])
+  await shows(program, 'alive one')
+  await running.write({ KEY: 'two' })
+  await shows(program, 'alive two')
+  const after = program.out().slice(program.out().indexOf('started two'))
+  expect(after).not.toContain('alive one')
+  program.child.kill('SIGTERM')
+  await program.ended
+})
+
 test('changes of secrets that the command does not receive do not restart it', async () => {
   const program = openShell(running.env).start([...watch, '--only', 'KEY', '--', process.execPath, '-e', server])
   await shows(program, 'started one')
