@@ -4,15 +4,13 @@ import { ApiError, CofferError, ConnectionError, ResponseError, SettingError } f
 import { codeOf, type Platform } from './platform.ts'
 import type { Answer, Request } from './request.ts'
 import { delayBefore, parseRetryAfter } from './retry.ts'
-import { orAborted } from './shared-call.ts'
+import { orAborted, timeLimit } from './shared-call.ts'
 import type { TransportResponse } from './transport.ts'
 
 const defaultTimeoutMs = 10_000
 const defaultRetries = 5
 const defaultMaxResponseBytes = 64 * 1024 * 1024
 const maxMessageLength = 1_000
-/** Timers overflow beyond it, and end at once. */
-const maxTimerMs = 2 ** 31 - 1
 
 export type ClientOptions = {
   readonly url: string
@@ -37,7 +35,7 @@ export function createClient(options: ClientOptions, platform: Platform, credent
   async function attempt(request: Request, bearer: string | undefined): Promise<Answer> {
     const { signal, ...own } = request.options ?? {}
     const limitMs = own.timeoutMs ?? timeoutMs
-    const timeout = AbortSignal.timeout(Math.min(limitMs, maxTimerMs))
+    const timeout = timeLimit(limitMs)
     const body = request.body === undefined ? undefined : JSON.stringify(request.body)
     const headers = {
       accept: 'application/json',

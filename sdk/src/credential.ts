@@ -2,7 +2,7 @@
 import { ResponseError, SettingError } from './error.ts'
 import type { Platform } from './platform.ts'
 import type { Answer, Request } from './request.ts'
-import { createSharedCall } from './shared-call.ts'
+import { createSharedCall, timeLimit } from './shared-call.ts'
 
 /** A JWT that ends this soon is replaced. */
 const renewBeforeMs = 60_000
@@ -65,7 +65,7 @@ export function createJwtSource(
       if (jwt && now() < jwt.renewAt) return jwt.token
       if (!jwt || now() >= jwt.endsAt) return (await renew(signal)).token
       // Nobody waits for the renewal while the old one is valid, and a program that is done does not stay for its retries.
-      renew(AbortSignal.timeout(jwt.endsAt - now())).catch(() => undefined)
+      renew(timeLimit(jwt.endsAt - now())).catch(() => undefined)
       return jwt.token
     },
     drop(bearer) {

@@ -151,6 +151,13 @@ describe.each([
     }
   })
 
+  test('a time limit may be what is left of a deadline', async () => {
+    const { url } = await startScripted(json(200, []))
+    expect(await open(url).api.workspace.list({ timeoutMs: 100_000 / 3 })).toEqual([])
+    const silent = await startScripted(() => undefined)
+    await expect(open(silent.url).api.workspace.list({ timeoutMs: -0.5 })).rejects.toMatchObject({ code: 'TIMEOUT' })
+  })
+
   test('a signal ends a call that hangs or waits for its next attempt, with its own reason', async () => {
     const { url } = await startScripted(() => undefined)
     const controller = new AbortController()
