@@ -21,16 +21,26 @@ const hiddenValues = ({ secrets }: ChildEnvironment, shown: readonly string[]): 
 
 /**
  * The runner of GitHub Actions hides values in the logs of all later steps too, but only line by line. It reads commands
- * from stderr as well, which is not piped into other programs by accident. A file would only keep the values.
+ * from stderr as well, which is rarely piped into other programs. A file would only keep the values.
  */
 export function maskInGithub(
-  { env, terminal }: Context,
+  { env, terminal, out }: Context,
   environment: ChildEnvironment,
   shown: readonly string[],
 ): void {
   if (!isSet(env.GITHUB_ACTIONS) || fstatSync(2).isFile()) return
+  if (isJoined()) {
+    out.warn('coffer: stderr is joined with stdout, so GitHub is not told what to mask.')
+    return
+  }
   const lines = hiddenValues(environment, shown).flatMap((value) => (value.includes('\n') ? linesOf(value) : [value]))
   for (const line of new Set(lines)) {
     terminal.stderr.write(`::add-mask::${line.replaceAll('%', '%25').replaceAll('\r', '%0D')}\n`)
   }
+}
+
+/** After `2>&1 | tee build.log`, which would keep the values. The runner reads the two streams from two pipes. */
+function isJoined(): boolean {
+  const [stdout, stderr] = [fstatSync(1), fstatSync(2)]
+  return stdout.ino === stderr.ino && stdout.dev === stderr.dev
 }

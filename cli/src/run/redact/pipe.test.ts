@@ -174,6 +174,15 @@ test('GitHub Actions is told to mask each line, and only with --redact', async (
   expect(await open({ GITHUB_ACTIONS: 'true' }).coffer(['run', '--', 'true'])).toMatchObject({ out: '', err: '' })
 })
 
+test('GitHub Actions is not told the values where another program reads them', async () => {
+  const { home, cwd } = open()
+  const start = join(import.meta.dirname, '../../../start.js')
+  const env = { ...running.env, GITHUB_ACTIONS: 'true', PATH: process.env.PATH, HOME: home }
+  const program = `"$0" "$1" run --redact -- printenv KEY 2>&1 | cat`
+  const { stdout } = await promisify(execFile)('sh', ['-c', program, process.execPath, start], { env, cwd })
+  expect(stdout).toBe('coffer: stderr is joined with stdout, so GitHub is not told what to mask.\n***\n')
+})
+
 test.each([
   { about: 'that is in no hurry', flags: '--redact', kilobytes: 190 },
   { about: 'that also reads the remarks', flags: '-v --redact --only KEY', kilobytes: 2_000 },
