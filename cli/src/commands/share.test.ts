@@ -126,6 +126,15 @@ test('a terminal shows no control characters of the sender, and asks before a vi
   expect(out).toContain('a\\u001b]0;evil\\u0007b\r\nc\r\n')
 })
 
+test('a terminal shows the whole of a long value, which nobody can read again', async () => {
+  const long = Array.from({ length: 60 }, (_, index) => `part${index}`).join('-')
+  await coffer.write({ LONG: long })
+  const { link } = await shareOf(shellOf(), 'LONG')
+  const { code, out } = await strangerOf().terminal(['share', '--open', reachable(link), '-y']).ended
+  expect(code).toBe(0)
+  expect(out).toContain(long)
+})
+
 test('revokes a share', async () => {
   const shell = shellOf()
   const { link, id } = await shareOf(shell, 'API_KEY', '--views', '5')

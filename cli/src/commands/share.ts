@@ -7,7 +7,7 @@ import { CliError, usageError } from '../error.ts'
 import { formatTime } from '../output/time.ts'
 import { askHidden, askText, confirm } from '../prompt.ts'
 import { explainMissing, openProject, parseCount, requireEnvironmentName, requireNames } from '../secret/project.ts'
-import { cellOf, printable } from '../secret/value.ts'
+import { printable } from '../secret/value.ts'
 import { readStdin } from '../stdin.ts'
 
 export const share = defineCommand({
@@ -160,7 +160,8 @@ async function open(ctx: Context, given: string | undefined, isConfirmed: boolea
   if (content.t === 'kv') {
     ctx.out.show({ secrets: content.items, viewsLeft }, () => ({
       columns: ['name', 'value'],
-      rows: content.items.map(({ name, value }) => [name, cellOf(ctx, value)]),
+      // Whole on a terminal too: nobody can open the share again for the rest.
+      rows: content.items.map(({ name, value }) => [name, value]),
     }))
   } else if (ctx.flags.json) {
     ctx.out.show({ content: content.v, viewsLeft }, () => ({ columns: [], rows: [] }))
