@@ -1,5 +1,6 @@
 /** The queue of large reads: a few requests wait in it, and all others are refused. */
 import { expect } from 'vitest'
+import { sql } from '../server/src/store/engine/sql.ts'
 import { createToken, type TestService } from './harness.ts'
 import { until } from './wait.ts'
 
@@ -9,9 +10,16 @@ export async function expectReadQueue(service: TestService, session: string, pat
   // Each request has its own token: the cached response of another one would need no slot.
   const tokens = await Promise.all(Array.from({ length: asked }, () => createToken(service, session)))
   // No read can be recorded, and so none ends, before the lock is released.
-  const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
+  let isReleased = false
+  const release = () => {
+    isReleased = true
+  }
   const { body: workspace } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: session })
-  const holding = service.app.services.engine.transaction(workspace.id, () => isReleased)
+  const holding = service.app.services.engine.transaction(workspace.id, async ({ db }) => {
+    // PostgreSQL ends a transaction that is idle for ten seconds.
+    const isOver = async () => (await db.one(sql`select 1 as one`)) && (isReleased || undefined)
+    await until(isOver, 180_000, 'the lock is released')
+  })
   let responded = 0
   const answering = tokens.map(async ({ token }) => {
     const answer = await fetch(service.url + path, { headers: { authorization: `Bearer ${token}` } })

@@ -83,13 +83,15 @@ test('a backup is late once it is older than twice the interval, although no run
   await service.stop()
 })
 
-test('readiness without details, and without scheduled backups, is as it was', async () => {
+test('without scheduled backups, readiness and metrics do not speak of them, and doctor says that there are none', async () => {
   const service = await startService({ COFFER_METRICS_TOKEN: 'metrics' })
   expect((await service.call('GET', '/readyz')).body).toEqual({ status: 'ready' })
   const { body } = await service.call<Verbose>('GET', '/readyz?verbose')
   expect(body.checks).toEqual([{ name: 'store', ok: true, message: 'The store answers and accepts writes.' }])
   expect((await service.call('GET', '/metrics', { token: 'metrics' })).text).not.toContain('coffer_backup')
-  expect(await backupFindings(service.app.services)).toEqual([])
+  const [finding, ...others] = await backupFindings(service.app.services)
+  expect(finding).toMatchObject({ level: 'note', what: 'no backups are scheduled' })
+  expect(others).toEqual([])
   await service.stop()
 })
 
