@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readConfig } from '../config.ts'
 import { ConfigError } from '../config-error.ts'
+import { syncFolder } from '../domain/backup/file.ts'
 import type { Context } from '../domain/context.ts'
 import { moveMasterKey } from '../domain/custody.ts'
 import { codeOf } from '../error-code.ts'
@@ -71,15 +72,25 @@ Until then the former key still opens this store.${before === 'file' ? ' Afterwa
   return 0
 }
 
-/** One file each, for its owner alone. */
+/** One file each, for its owner alone. On the disk before the key is in use. */
 async function writeShares(folder: string, { set, count }: ShareSet, texts: readonly string[]): Promise<void> {
-  for (const [at, text] of texts.entries()) {
-    const handle = await open(join(folder, `coffer-share-${set}-${at + 1}-of-${count}.txt`), 'wx', 0o600)
-    try {
-      await handle.writeFile(`${text}\n`)
-      await handle.sync()
-    } finally {
-      await handle.close()
+  try {
+    for (const [at, text] of texts.entries()) {
+      await writeShare(join(folder, `coffer-share-${set}-${at + 1}-of-${count}.txt`), text)
     }
+    await syncFolder(folder)
+  } catch (error) {
+    const problem = `The shares cannot be written to ${folder} (${codeOf(error)})`
+    throw new ConfigError(`${problem}: the master key is as before; choose another folder with --out.`)
+  }
+}
+
+async function writeShare(path: string, text: string): Promise<void> {
+  const handle = await open(path, 'wx', 0o600)
+  try {
+    await handle.writeFile(`${text}\n`)
+    await handle.sync()
+  } finally {
+    await handle.close()
   }
 }

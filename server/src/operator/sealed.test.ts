@@ -241,6 +241,20 @@ test('a split into a folder with files is refused', async () => {
   expect((await run(['keys', 'split', '--out', folder], [], back)).err).toContain('is not empty')
 })
 
+test('a split whose shares cannot be written says so, and leaves the master key as it was', async () => {
+  const back = { ...database.settings, COFFER_MASTER_KEY_FILE: join(database.dataDir, 'again.key') }
+  const before = await run(['keys', 'status'], [], back)
+  expect(before).toMatchObject({ code: 0 })
+  // There is room for the path of the folder, but not for that of a file in it.
+  const start = join(database.dataDir, 'deep')
+  const out = `${start}${'/sub'.repeat(Math.floor((4_085 - start.length) / 4))}`
+  const ended = await run(['keys', 'split', '--out', out], [], back)
+  expect(ended).toMatchObject({ code: 1, out: '' })
+  expect(ended.err).toContain('(ENAMETOOLONG): the master key is as before; choose another folder with --out.')
+  expect(ended.err).not.toContain(' at ')
+  expect(await run(['keys', 'status'], [], back)).toEqual(before)
+})
+
 test('a store that is not split does not start sealed', async () => {
   const other = await createDatabase({ hasSchema: true })
   const ended = await run([], [], { ...other.settings, COFFER_MASTER_KEY_SHARES: 'on', COFFER_PORT: '0' })
