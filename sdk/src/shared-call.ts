@@ -47,6 +47,6 @@ export function orAborted<Result>(result: Promise<Result>, signal: AbortSignal |
 /** Timers overflow beyond it, and end at once. */
 const maxTimerMs = 2 ** 31 - 1
 
-/** What is left of a deadline may be a fraction, or less than nothing: Node refuses both. */
+/** The rest of a deadline may be a fraction or negative: Node refuses both. */
 export const timeLimit = (durationMs: number): AbortSignal =>
   AbortSignal.timeout(Math.ceil(Math.min(Math.max(durationMs, 0), maxTimerMs)))

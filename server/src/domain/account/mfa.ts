@@ -43,7 +43,7 @@ export async function enrolTotp(ctx: Context, { password }: TotpStart): Promise<
 export async function confirmTotp(ctx: Context, body: MfaCode): Promise<RecoveryCodes> {
   const { userId } = requireBrowserSession(ctx)
   await requireWaitingTotp(ctx, userId)
-  // Whoever guesses a code gets the recovery codes, so guesses are counted here too.
+  // A guessed code would give the recovery codes, so guesses are counted here too.
   const subject = await countCode(ctx, userId)
   const recoveryCodes = await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const { account, totp } = await requireWaitingTotp(ctx, userId)
