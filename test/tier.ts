@@ -114,6 +114,7 @@ export const deepOnly: readonly string[] = [
   'test/image.test.ts',
   'test/integration-docs.test.ts',
   'test/operation-docs.test.ts',
+  'test/platform-install.test.ts',
   'test/proxy.test.ts',
 ]
 
