@@ -131,7 +131,11 @@ async function begin(
     brokenBy = error
   }
   client.on('error', onError)
+  let isReleased = false
+  /** Once: a second release would hand the connection of another transaction back to the pool. */
   const release = () => {
+    if (isReleased) return
+    isReleased = true
     client.off('error', onError)
     client.release(brokenBy)
     slot.release()
@@ -139,7 +143,7 @@ async function begin(
   const hold = createPacker(client instanceof pg.Client ? client.connection.stream : undefined)
   let isEnding = false
   const ask = async (query: pg.QueryConfig): Promise<pg.QueryResult> => {
-    if (isEnding) throw new Error('a statement came after the commit of its transaction')
+    if (isEnding || isReleased) throw new Error('a statement came after the end of its transaction')
     hold()
     try {
       return await client.query(prepare(query))
@@ -152,7 +156,7 @@ async function begin(
   const execute = async (text: string) => {
     await wrapErrors(() => ask({ text }))
   }
-  const db = postgresDb(ask)
+  const db = postgresDb(ask, true)
   let locked: readonly unknown[]
   try {
     locked = await beginAndLock(db, execute, rows)
@@ -178,6 +182,8 @@ async function begin(
       release()
     },
     rollback: async () => {
+      // After a commit the connection may serve another transaction, which a rollback would undo.
+      if (isReleased) return
       isEnding = false
       try {
         if (!brokenBy) await execute('rollback')
@@ -217,7 +223,8 @@ type Prepare = (query: pg.QueryConfig) => pg.QueryConfig
 
 const compiledQueries = new WeakMap<TemplateStringsArray, Compiled & { readonly name: string }>()
 
-function postgresDb(run: Runner): Db {
+/** On a pipelined connection every statement of a call is sent before the call returns, so none can come after a commit. */
+function postgresDb(run: Runner, isPipelined = false): Db {
   async function execute(query: Sql): Promise<pg.QueryResult> {
     let compiled = compiledQueries.get(query.strings)
     if (!compiled) {
@@ -240,7 +247,15 @@ function postgresDb(run: Runner): Db {
         await execute(query(only))
         return
       }
-      for (const queries of portions(rows, query)) await wrapErrors(() => run(joinInserts(queries)))
+      const sent: Promise<unknown>[] = []
+      for (const queries of portions(rows, query)) {
+        const answer = wrapErrors(() => run(joinInserts(queries)))
+        // The first failed one is reported, whichever is awaited.
+        answer.catch(() => undefined)
+        sent.push(answer)
+        if (!isPipelined) await answer
+      }
+      await Promise.all(sent)
     },
   }
 }

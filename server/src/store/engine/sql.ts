@@ -50,8 +50,8 @@ export type Transaction = {
   /** The rows that were locked at the start; empty if the engine has only one writer. */
   readonly locked: readonly unknown[]
   /**
-   * Takes the promise of a statement that the rest of the transaction need not wait for: only the commit does. The
-   * statement must be sent already, and be the only one of the promise.
+   * Takes the promise of a call of `db` that the rest of the transaction need not wait for: only the commit does. All
+   * statements of the promise must be sent already.
    */
   later(sent: Promise<unknown>): void
   scratch: Map<string, unknown>

@@ -87,6 +87,50 @@ describe('a statement that the transaction does not wait for', () => {
     expect(outcomes).toMatchObject([{ ok: true }, { ok: false, error: { code: 'conflict' } }, { ok: true }])
   })
 
+  describe('an insert of more rows than one statement holds', () => {
+    const many = (transaction: Transaction, ids: readonly string[]) =>
+      transaction.later(
+        transaction.db.runMany(ids, (id) => sql`insert into item (id, label) values (${id}, ${'many'})`),
+      )
+    const keptOf = (ids: readonly string[]) =>
+      engine.all<{ id: string }>(sql`select id from item where id ${anyOf(ids)}`).then((rows) => rows.length)
+
+    test('is committed whole', async () => {
+      const ids = Array.from({ length: 3_500 }, unused)
+      await engine.transaction('many', async (transaction) => many(transaction, ids))
+      expect(await keptOf(ids)).toBe(ids.length)
+    })
+
+    test.each([0, 1_500, 3_499])('is not committed at all if row %i fails', async (place) => {
+      const ids = Array.from({ length: 3_500 }, unused)
+      await insertItem(engine, ids[place] ?? '')
+      const before = unused()
+      const outcome = settle(
+        engine.transaction('many', async (transaction) => {
+          later(transaction, before)
+          many(transaction, ids)
+        }),
+      )
+      expect(await soon(outcome, 'the transaction')).toMatchObject({ ok: false, error: { code: 'conflict' } })
+      expect([await keptOf(ids), await isKept(before)]).toEqual([1, false])
+    })
+  })
+
+  test('that is sent after the commit fails alone, and reaches no other transaction', async () => {
+    const late = settle(
+      engine.transaction('sent-late', async (transaction) => {
+        transaction.later(insertItem(transaction.db, unused()).then(() => insertItem(transaction.db, unused())))
+      }),
+    )
+    const ids = Array.from({ length: 60 }, unused)
+    await soon(late, 'the transaction')
+    const others = ids.map((id, index) =>
+      settle(engine.transaction(`other-${index % 12}`, async (transaction) => later(transaction, id))),
+    )
+    expect((await soon(Promise.all(others), 'the others')).filter(({ ok }) => !ok)).toEqual([])
+    for (const id of ids) expect(await isKept(id)).toBe(true)
+  })
+
   test('that could not be sent keeps everything else from being committed', async () => {
     const id = unused()
     const outcome = settle(

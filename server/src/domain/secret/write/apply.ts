@@ -79,7 +79,9 @@ async function applyValues(
     }
   }
   const stored = [ctx.store.secretValues.putMany([...values.values()]), ctx.store.secretValues.insertVersions(versions)]
-  if (isOneInsert(versions)) for (const insert of stored) ctx.transaction.later(insert)
+  // Personal values have no versions, so each list counts by itself.
+  if (isOneInsert([...values.values()]) && isOneInsert(versions))
+    for (const insert of stored) ctx.transaction.later(insert)
   else await Promise.all(stored)
   await ctx.store.secrets.updateMany([...touched.values()])
   await recordAll(changes.map((change) => ({ ctx: change.ctx, event: describeChange(access, change) })))
