@@ -7,34 +7,75 @@ import { head } from '../../../test/raw-request.ts'
 import { startTlsService, type TlsService } from '../../../test/tls-service.ts'
 import { until, withinSeconds } from '../../../test/wait.ts'
 
-function openPlain({ url }: TlsService): { socket: Socket; closed: Promise<unknown> } {
+function openPlain({ url }: TlsService, localAddress?: string): { socket: Socket; closed: Promise<unknown> } {
   const { hostname, port } = new URL(url)
-  const socket = connect({ host: hostname, port: Number(port) })
+  const socket = connect({ host: hostname, port: Number(port), ...(localAddress && { localAddress }) })
   return {
     socket: socket.resume(),
     closed: new Promise((resolve) => socket.on('error', () => undefined).once('close', resolve)),
   }
 }
 
+/** The first line of an answer over a connection of its own from this address. */
+async function getOverTls(service: TlsService, localAddress: string): Promise<string> {
+  const { socket } = openPlain(service, localAddress)
+  socket.pause()
+  const secure = service.connect({ socket })
+  secure.on('error', () => undefined).write(head('GET /healthz HTTP/1.1'))
+  const text: string = await new Promise((resolve) => {
+    secure.once('data', (bytes) => resolve(String(bytes))).once('close', () => resolve('closed without an answer'))
+  })
+  secure.destroy()
+  return text.split('\r\n')[0] ?? ''
+}
+
 const longTimeoutMs = 3_600_000
 
-test('clients that never finish the handshake are limited in number', async () => {
-  // However slow this machine is, no handshake ends during the test.
+test.each([
+  ['four strangers', 4],
+  ['fifty strangers', 50],
+])('%s who never finish their handshakes keep nobody out', async (_who, addresses) => {
+  // However slow this machine is, no handshake ends by itself during the test.
   const service = await startTlsService({}, { handshakeTimeoutMs: longTimeoutMs })
-  const first = Array.from({ length: 250 }, () => openPlain(service))
-  const count = () => new Promise<number>((resolve) => service.app.server.getConnections((_, open) => resolve(open)))
+  const sockets: Socket[] = []
+  let opened = 0
+  const open = (address: string) => {
+    // Each stranger comes back when the service ends a handshake, but not for ever.
+    if (++opened > 3_000) return
+    const { socket, closed } = openPlain(service, address)
+    sockets.push(socket)
+    closed.then(() => open(address))
+  }
+  const count = () => new Promise<number>((resolve) => service.app.server.getConnections((_, held) => resolve(held)))
   try {
-    await until(async () => (await count()) === 250 || undefined, 120_000, 'all are accepted')
-    // The limit of a client is reached: the next one is closed at once.
-    const next = openPlain(service)
-    await withinSeconds(120, next.closed)
-    await expect(service.call('GET', '/healthz')).rejects.toThrow()
-    expect(first.filter(({ socket }) => !socket.destroyed)).toHaveLength(250)
-    first[0]?.socket.destroy()
-    const again = await until(() => service.call('GET', '/healthz').catch(() => undefined), 120_000, 'a place is free')
-    expect(again.status).toBe(200)
+    for (let index = 0; index < 1_000; index++) open(`127.0.1.${1 + (index % addresses)}`)
+    await until(async () => (await count()) === 1_000 || undefined, 120_000, 'the strangers hold all places')
+    for (let index = 0; index < 67; index++) {
+      const status = await getOverTls(service, `127.0.2.${1 + (index % 20)}`)
+      expect(status).toBe('HTTP/1.1 200 OK')
+      open(`127.0.1.${1 + (index % addresses)}`)
+    }
+    // The places are bounded all the same.
+    expect(await count()).toBeLessThanOrEqual(1_000 + 67)
   } finally {
-    for (const { socket } of first) socket.destroy()
+    opened = Number.POSITIVE_INFINITY
+    for (const socket of sockets) socket.destroy()
+    await service.stop()
+  }
+})
+
+test('an address that has completed handshakes and then holds many keeps no newcomer out', async () => {
+  const service = await startTlsService({}, { handshakeTimeoutMs: longTimeoutMs })
+  const count = () => new Promise<number>((resolve) => service.app.server.getConnections((_, held) => resolve(held)))
+  expect(await getOverTls(service, '127.0.1.1')).toBe('HTTP/1.1 200 OK')
+  const held = Array.from({ length: 1_000 }, () => openPlain(service, '127.0.1.1').socket)
+  try {
+    await until(async () => (await count()) >= 1_000 || undefined, 120_000, 'all places are taken')
+    for (let index = 0; index < 10; index++) {
+      expect(await getOverTls(service, `127.0.2.${1 + index}`)).toBe('HTTP/1.1 200 OK')
+    }
+  } finally {
+    for (const socket of held) socket.destroy()
     await service.stop()
   }
 })

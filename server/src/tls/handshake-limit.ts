@@ -1,15 +1,21 @@
 /**
- * Bounds connections that have not finished their TLS handshake, in all and for each client. Node ends each after
- * `defaultHandshakeTimeoutMs`; without a limit of their number, one client could hold as many sockets as the process may open.
+ * Bounds connections that have not finished their TLS handshake. Node ends each after `defaultHandshakeTimeoutMs`; without
+ * a limit of their number, strangers could hold as many sockets as the process may open. A new connection is always
+ * accepted: when all places are taken, it ends the oldest handshake of the network that holds most.
  */
 import type { Server, Socket } from 'node:net'
-import { clientNetwork } from '../address-range.ts'
+import { clientSite } from '../address-range.ts'
+import { setBounded } from '../bounded-map.ts'
 
 export const defaultHandshakeTimeoutMs = 10_000
 /** Well above what a busy service has at once: a handshake takes some milliseconds. */
 const maxHandshakes = 1_000
-/** A proxy may open all connections from one address. */
-const maxPerClient = 250
+/**
+ * Strangers beyond this share are ended before any known address. Below it known addresses are ended, so that an
+ * attacker who has completed handshakes cannot keep newcomers out either.
+ */
+const strangersShare = maxHandshakes / 2
+const maxKnownAddresses = 10_000
 
 export type HandshakeLimit = {
   /** Disconnects clients in the middle of a handshake. A server that is closed would wait for them. */
@@ -18,37 +24,83 @@ export type HandshakeLimit = {
 
 /** `server` is one of node:https, which emits `connection` before and `secureConnection` after a handshake. */
 export function limitHandshakes(server: Server): HandshakeLimit {
-  const pending = new Map<string, Socket>()
-  const perClient = new Map<string, number>()
+  const strangers = createPending()
+  const known = createPending()
+  const places = new Map<string, { readonly socket: Socket; readonly pending: Pending }>()
+  /** Addresses that have completed a handshake, the latest last. */
+  const proven = new Map<string, true>()
 
-  function end(peer: string, client: string): void {
-    if (!pending.delete(peer)) return
-    const left = (perClient.get(client) ?? 0) - 1
-    if (left > 0) perClient.set(client, left)
-    else perClient.delete(client)
+  function end(peer: string): void {
+    const place = places.get(peer)
+    if (!place) return
+    places.delete(peer)
+    place.pending.delete(place.socket)
   }
 
   server.on('connection', (socket: Socket) => {
-    const peer = peerOf(socket)
-    const client = clientOf(socket)
-    const count = perClient.get(client) ?? 0
-    if (pending.size >= maxHandshakes || count >= maxPerClient) {
-      socket.destroy()
-      return
+    const { remoteAddress = '' } = socket
+    if (places.size >= maxHandshakes) {
+      const oldest = (strangers.size > strangersShare ? strangers : known).findOldestOfMost()
+      if (oldest) {
+        end(peerOf(oldest))
+        oldest.destroy()
+      }
     }
-    pending.set(peer, socket)
-    perClient.set(client, count + 1)
-    socket.once('close', () => end(peer, client))
+    const pending = proven.has(remoteAddress) ? known : strangers
+    const peer = peerOf(socket)
+    places.set(peer, { socket, pending })
+    pending.add(socket, clientSite(remoteAddress))
+    socket.once('close', () => end(peer))
   })
   // The socket of this event is another object for the same connection.
-  server.on('secureConnection', (socket: Socket) => end(peerOf(socket), clientOf(socket)))
+  server.on('secureConnection', (socket: Socket) => {
+    end(peerOf(socket))
+    setBounded(proven, maxKnownAddresses, socket.remoteAddress ?? '', true)
+  })
 
   return {
     hangUp() {
-      for (const socket of pending.values()) socket.destroy()
+      for (const { socket } of places.values()) socket.destroy()
+    },
+  }
+}
+
+type Pending = {
+  readonly size: number
+  add(socket: Socket, network: string): void
+  delete(socket: Socket): void
+  /** The oldest one of the network that holds most; of equal networks, the one that came first. */
+  findOldestOfMost(): Socket | undefined
+}
+
+/** Handshakes under way, by network, the oldest first. */
+function createPending(): Pending {
+  const networks = new Map<string, Set<Socket>>()
+  const networkOf = new Map<Socket, string>()
+  return {
+    get size() {
+      return networkOf.size
+    },
+    add(socket, network) {
+      networkOf.set(socket, network)
+      const held = networks.get(network)
+      if (held) held.add(socket)
+      else networks.set(network, new Set([socket]))
+    },
+    delete(socket) {
+      const network = networkOf.get(socket) ?? ''
+      networkOf.delete(socket)
+      const held = networks.get(network)
+      held?.delete(socket)
+      if (held?.size === 0) networks.delete(network)
+    },
+    findOldestOfMost() {
+      let most = new Set<Socket>()
+      for (const held of networks.values()) if (held.size > most.size) most = held
+      const [oldest] = most
+      return oldest
     },
   }
 }
 
 const peerOf = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`
-const clientOf = ({ remoteAddress }: Socket) => clientNetwork(remoteAddress ?? '')
