@@ -90,7 +90,8 @@ async function createOnPostgres(dataDir: string, template?: string): Promise<Dat
   url.pathname = `/${name}`
   const folder = inFolder(dataDir)
   return {
-    settings: { ...folder.settings, COFFER_DATABASE_URL: url.href },
+    // A test that stops a node has no load balancer that must leave it first.
+    settings: { ...folder.settings, COFFER_DATABASE_URL: url.href, COFFER_DRAIN_SECONDS: '0' },
     dataDir,
     drop: async () => {
       await runOnPostgres(inject('postgresUrl'), `drop database if exists ${name} with (force)`)

@@ -95,7 +95,7 @@ function createTrial(
       const server = (await shared).url
       const { url, drop } = await createPostgresDatabase(server)
       cleanups.push(drop)
-      return { settings: { ...settings, COFFER_DATABASE_URL: url }, dataDir }
+      return { settings: { ...settings, COFFER_DATABASE_URL: url, COFFER_DRAIN_SECONDS: '0' }, dataDir }
     },
     onEnd: (work) => void cleanups.push(work),
   }

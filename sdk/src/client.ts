@@ -125,7 +125,9 @@ function readAnswer(request: Request, response: TransportResponse, bearer: strin
   const { error, message = error } = Object(parseJson(response.body))
   const text = typeof message === 'string' && message !== '' ? message : `The service answered with status ${status}.`
   const retryAfterMs = parseRetryAfter(response.header('retry-after'), now)
-  throw new ApiError(redacted(text, [bearer, ...confidential(request.body)]), status, requestId, retryAfterMs)
+  const isUnprocessed = response.header('x-coffer-unprocessed') === 'true'
+  const reason = redacted(text, [bearer, ...confidential(request.body)])
+  throw new ApiError(reason, status, requestId, retryAfterMs, isUnprocessed)
 }
 
 /** A proxy may echo the request in its error message. Control characters would reach the terminal of whoever prints it. */

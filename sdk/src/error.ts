@@ -23,10 +23,13 @@ export class ApiError extends CofferError {
   declare readonly status: number
   /** How long the service asks to wait, from `Retry-After`. */
   readonly retryAfterMs: number | undefined
+  /** The service refused before any work, so that even a write may be sent again. */
+  readonly isUnprocessed: boolean
 
-  constructor(message: string, status: number, requestId?: string, retryAfterMs?: number) {
+  constructor(message: string, status: number, requestId?: string, retryAfterMs?: number, isUnprocessed = false) {
     super(message, status, requestId)
     this.retryAfterMs = retryAfterMs
+    this.isUnprocessed = isUnprocessed
   }
 }
 

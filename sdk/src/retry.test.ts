@@ -126,6 +126,20 @@ describe.each([
     }
   })
 
+  test('any write is sent again after a 503 that says that nothing was done, and after no other answer that says so', async () => {
+    for (const [status, isRepeated] of [
+      [503, true],
+      [500, false],
+      [400, false],
+    ] as const) {
+      const { url, requests } = await startScripted(json(status, {}, { 'x-coffer-unprocessed': 'true' }), success)
+      const result = open(url).api.secret.writeValue(path, { environmentId: 'e', value: 'v' })
+      if (isRepeated) await result
+      else await expect(result).rejects.toMatchObject({ status })
+      expect(requests).toHaveLength(isRepeated ? 2 : 1)
+    }
+  })
+
   test('any write is sent again after 429 and after a refused connection: it has not happened', async () => {
     const { url, requests } = await startScripted(json(429, {}, { 'retry-after': '0' }), success)
     await open(url).api.secret.writeValue(path, { environmentId: 'e', value: 'v' })

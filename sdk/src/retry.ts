@@ -17,7 +17,7 @@ const outageStatuses = [502, 503, 504]
 /** Milliseconds to wait before the next attempt; undefined if the request must not be sent again. */
 export function delayBefore(attempt: number, request: Request, error: unknown, random: number): number | undefined {
   if (error instanceof ApiError) {
-    const isRefused = error.status === 429
+    const isRefused = error.status === 429 || (error.status === 503 && error.isUnprocessed)
     if (!isRefused && !(outageStatuses.includes(error.status) && canRepeat(request))) return undefined
     if (error.retryAfterMs === undefined) return backoff(attempt, random)
     if (error.retryAfterMs > maxWaitMs) return undefined

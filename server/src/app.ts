@@ -53,9 +53,11 @@ export type App = {
   readonly budgets: ByteBudgets
   /** False in an installation without built pages, which serves the API alone. */
   readonly hasDashboard: boolean
+  /** Serves on, but tells load balancers (`/readyz`) and clients (`Connection: close`) to go elsewhere. */
+  drain(): void
   /**
-   * Stops accepting connections, answers 503 on open ones for `farewellMs` (each response closes its connection), lets
-   * requests in flight finish, then closes the store.
+   * Stops accepting connections, serves open ones for `farewellMs` (each response closes its connection), then answers
+   * 503, lets requests in flight finish, and closes the store.
    */
   stop(farewellMs?: number): Promise<void>
 }
@@ -75,6 +77,7 @@ export async function createApp(
   const limiters = await createLimiters(config, log)
   const forwarded = createForwardedWatch(log)
   const metrics = await createMetrics(config, figuresOf(services), forwarded, tls)
+  let isDraining = false
   let isStopping = false
   const health = createHealth(services)
   const budgets = replacements.budgets ?? createByteBudgets()
@@ -89,6 +92,7 @@ export async function createApp(
     metrics,
     health,
     dashboard,
+    isDraining: () => isDraining,
     isStopping: () => isStopping,
   }
   const { server, acceptGate, routes } = createServer(parts)
@@ -101,10 +105,15 @@ export async function createApp(
     tls,
     budgets,
     hasDashboard: dashboard.has('index.html'),
+    drain() {
+      isDraining = true
+    },
     async stop(farewellMs = 0) {
       acceptGate.release()
-      isStopping = true
-      await closeServer(server, tls, farewellMs)
+      isDraining = true
+      await closeServer(server, tls, farewellMs, () => {
+        isStopping = true
+      })
       tls?.stop()
       follower.stop()
       health.stop()
@@ -124,10 +133,18 @@ const closeTimeoutMs = 5_000
  * Stops accepting connections and answers the requests of open ones. Idle connections are closed, because the server
  * would wait for them.
  */
-async function closeServer(http: Server, tls: Tls | undefined, farewellMs: number): Promise<void> {
+async function closeServer(
+  http: Server,
+  tls: Tls | undefined,
+  farewellMs: number,
+  onFarewellEnd: () => void,
+): Promise<void> {
   const farewellEnds = performance.now() + farewellMs
+  if (farewellMs === 0) onFarewellEnd()
   const sweep = setInterval(() => {
-    if (performance.now() >= farewellEnds) http.closeIdleConnections()
+    if (performance.now() < farewellEnds) return
+    onFarewellEnd()
+    http.closeIdleConnections()
   }, sweepEveryMs)
   const timer = setTimeout(() => {
     tls?.hangUp()
@@ -138,6 +155,7 @@ async function closeServer(http: Server, tls: Tls | undefined, farewellMs: numbe
   if (http.listening) await new Promise<void>((resolve) => void NetServer.prototype.close.call(http, () => resolve()))
   clearInterval(sweep)
   clearTimeout(timer)
+  onFarewellEnd()
   http.close()
 }
 

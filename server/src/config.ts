@@ -39,6 +39,8 @@ export type Config = {
   readonly setupCode: string | undefined
   /** Archived audit entries are removed after this many days; undefined keeps them. */
   readonly auditDays: number | undefined
+  /** How long a node goes on serving after it was told to stop. */
+  readonly drainSeconds: number
   readonly backup: BackupSettings
   readonly s3: S3Settings
   readonly outboundAllow: AllowList
@@ -65,6 +67,7 @@ export function readConfig(environment: Environment): Config {
   const dataDir = resolve(text('COFFER_DATA_DIR') ?? './data')
   const signup = readWord('COFFER_SIGNUP', text('COFFER_SIGNUP') ?? 'invite', ['invite', 'open'])
   const tls = readTls(text('COFFER_TLS_CERT_FILE'), text('COFFER_TLS_KEY_FILE'))
+  const databaseUrl = readUrl('COFFER_DATABASE_URL', text('COFFER_DATABASE_URL'), ['postgres:', 'postgresql:'])
   const metricsPort = readMetricsPort(text('COFFER_METRICS_PORT'), port)
   return {
     host,
@@ -73,7 +76,7 @@ export function readConfig(environment: Environment): Config {
     tls,
     plainHttp: readWord('COFFER_PLAIN_HTTP', text('COFFER_PLAIN_HTTP') ?? 'off', ['on', 'off']) === 'on',
     dataDir,
-    databaseUrl: readUrl('COFFER_DATABASE_URL', text('COFFER_DATABASE_URL'), ['postgres:', 'postgresql:']),
+    databaseUrl,
     masterKey: readMasterKeySource(text, dataDir),
     rateLimit: readCount('COFFER_RATE_LIMIT', text('COFFER_RATE_LIMIT') ?? '200'),
     exchangeRateLimit: readCount('COFFER_EXCHANGE_RATE_LIMIT', text('COFFER_EXCHANGE_RATE_LIMIT') ?? '10'),
@@ -85,6 +88,7 @@ export function readConfig(environment: Environment): Config {
     signup,
     setupCode: text('COFFER_SETUP_CODE'),
     auditDays: readDays('COFFER_AUDIT_DAYS', text('COFFER_AUDIT_DAYS')),
+    drainSeconds: readDrain(text('COFFER_DRAIN_SECONDS') ?? (databaseUrl === undefined ? '0' : '5')),
     backup: readBackupSettings(text, dataDir),
     s3: readS3Settings(text),
     outboundAllow: readAllowList(text('COFFER_OUTBOUND_ALLOW') ?? ''),
@@ -196,6 +200,15 @@ function readDays(name: string, value: string | undefined): number | undefined {
     throw new ConfigError(`${name} must be a whole number of days from 1 to ${maxDays}.`)
   }
   return days
+}
+
+const maxDrainSeconds = 300
+
+function readDrain(value: string): number {
+  if (!/^\d+$/.test(value) || Number(value) > maxDrainSeconds) {
+    throw new ConfigError(`COFFER_DRAIN_SECONDS must be a whole number of seconds up to ${maxDrainSeconds}.`)
+  }
+  return Number(value)
 }
 
 function readWord<const Word extends string>(name: string, value: string, list: readonly Word[]): Word {

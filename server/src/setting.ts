@@ -101,6 +101,12 @@ export const settings: readonly Setting[] = [
     meaning: 'days after which archived audit entries are removed; "audit archive" archives them',
   },
   {
+    name: 'COFFER_DRAIN_SECONDS',
+    default: '5 on PostgreSQL, 0 on SQLite',
+    meaning:
+      'how long a node that was told to stop goes on serving while `/readyz` returns 503, so that load balancers leave it',
+  },
+  {
     name: 'COFFER_BACKUP_TO',
     default: 'none',
     meaning:

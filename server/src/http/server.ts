@@ -53,6 +53,8 @@ type HttpParts = Omit<AdmissionParts, 'reservations' | 'pipeliningLimit'> & {
   readonly health: Health
   readonly dashboard: StaticFolder
   readonly tls: Tls | undefined
+  /** The node was told to stop: it still serves, but wants no more connections. */
+  readonly isDraining: () => boolean
 }
 
 const areas = [
@@ -121,15 +123,15 @@ export function createServer(parts: HttpParts): { server: Server; acceptGate: Ac
   return { server, acceptGate, routes: [...routes, fallback] }
 }
 
-function collectRoutes({ services, metrics, health, forwarded }: HttpParts): Route[] {
+function collectRoutes({ services, metrics, health, forwarded, isDraining }: HttpParts): Route[] {
   const routes: Route[] = []
   const serve = serveInto(routes)
   for (const area of areas) area(serve)
-  const beside = [openapiRoute(routes), ...docsRoutes(), ...healthRoutes(health, forwarded), logoRoute]
+  const beside = [openapiRoute(routes), ...docsRoutes(), ...healthRoutes(health, forwarded, isDraining), logoRoute]
   return [...routes, ...beside, metricsRoute(metrics, services.config)]
 }
 
-function observer({ services: { log }, metrics, isStopping }: HttpParts) {
+function observer({ services: { log }, metrics, isDraining }: HttpParts) {
   return (exchange: Exchange): void => {
     const { method, statusCode: status } = exchange
     const route = exchange.route?.path ?? ''
@@ -139,8 +141,8 @@ function observer({ services: { log }, metrics, isStopping }: HttpParts) {
       const ms = Math.round(elapsedMs * 100) / 100
       log.debug('request', { requestId: exchange.id, method, route, status, ms })
     }
-    // Tells the client not to send another request on a connection that is about to close.
-    if (isStopping()) exchange.header('connection', 'close')
+    // Tells clients and proxies to send their next request to another node.
+    if (isDraining()) exchange.header('connection', 'close')
   }
 }
 

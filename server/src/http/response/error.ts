@@ -12,6 +12,8 @@ export function answerError(log: Log, error: unknown, exchange: Exchange): void 
   exchange.forgetAnswer()
   if (failure.status === 401) exchange.header('www-authenticate', 'Bearer')
   if (failure.retryAfterSeconds !== undefined) exchange.header('retry-after', failure.retryAfterSeconds)
+  // Nothing was done yet, so that a client may repeat a write too.
+  if (failure.code === 'stopping' || failure.code === 'sealed') exchange.header('x-coffer-unprocessed', 'true')
   // The connection cannot be reused: its body was not read, or the service is stopping.
   if (exchange.isBodyLeft || failure.code === 'stopping') exchange.header('connection', 'close')
   exchange

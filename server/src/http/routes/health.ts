@@ -1,16 +1,18 @@
 import { isLoopback } from '../../config.ts'
 import type { Health } from '../../domain/health.ts'
+import { Failure } from '../../failure.ts'
 import type { Exchange, Route } from '../exchange.ts'
 import type { ForwardedWatch } from '../request/forwarded-watch.ts'
 import { plainRoute } from '../route.ts'
 
 /** Liveness and readiness probes for orchestrators. */
-export function healthRoutes(health: Health, forwarded: ForwardedWatch): Route[] {
+export function healthRoutes(health: Health, forwarded: ForwardedWatch, isDraining: () => boolean): Route[] {
   return [
     plainRoute('/healthz', async () => ({ status: 'ok' }), true),
     plainRoute(
       '/readyz',
       async (exchange) => {
+        if (isDraining()) throw new Failure('stopping')
         if (!('verbose' in Object(exchange.query))) {
           await health.checkReady()
           return { status: 'ready' }
