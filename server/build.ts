@@ -28,6 +28,7 @@ export async function buildPackage(folder: string): Promise<void> {
   }
   copyFileSync(join(root, 'server/start-package.js'), join(folder, 'coffer-server.js'))
   chmodSync(join(folder, 'coffer-server.js'), 0o755)
+  copyFileSync(join(root, 'compile-cache.js'), join(folder, 'compile-cache.js'))
   copyFileSync(join(root, 'server/README.md'), join(folder, 'README.md'))
   copyFileSync(join(root, 'LICENSE'), join(folder, 'LICENSE'))
   writeFileSync(join(folder, 'LICENSES-OF-PARTS.txt'), collectLicenses(bundled))
