@@ -4,6 +4,7 @@ import { nodeTransport } from '@coffer/sdk/node'
 import type { Context } from './context.ts'
 import { CliError } from './error.ts'
 import { readSettings, requireSetting, type Settings } from './place/place.ts'
+import { requireSafeTransport, requireTrusted } from './place/trust.ts'
 import { findSession } from './session/session.ts'
 
 export function connectOptions(
@@ -12,6 +13,8 @@ export function connectOptions(
   settings: Settings = readSettings(ctx),
 ): ConnectOptions & { url: string } {
   const url = options.url ?? requireSetting(settings, 'url')
+  requireSafeTransport(ctx, url)
+  if (options.credential === undefined) requireTrusted(ctx, url, settings.find('url'))
   const workspace = settings.find('workspace')?.value
   return {
     ...(workspace !== undefined && { workspace }),

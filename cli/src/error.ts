@@ -1,5 +1,6 @@
 /** Failures of the command line, and the exit code of every failure. */
 import { ApiError, type CofferError, ConnectionError } from '@coffer/sdk'
+import { isLoopback } from './place/loopback.ts'
 
 export const exitCodes = {
   ok: 0,
@@ -52,7 +53,7 @@ export function hintOf(error: unknown): string | undefined {
   if (error.code === 'ENOTFOUND') return 'check the name of the host; coffer status shows where it comes from'
   if (error.code !== 'ECONNREFUSED') return undefined
   // The message starts with the address.
-  return /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])[:/ ]/.test(error.message)
+  return isLoopback(error.message.split(' ')[0] ?? '')
     ? 'start it with coffer-server, or with npm start in a checkout'
     : 'check the address and the port, and that the service runs there'
 }

@@ -27,6 +27,7 @@ export const globalFlags = {
   workspace: { type: 'string', short: 'w', value: 'SLUG', about: 'Workspace' },
   project: { type: 'string', short: 'p', value: 'SLUG', about: 'Project' },
   environment: { type: 'string', short: 'e', value: 'NAME', about: 'Environment' },
+  'allow-http': { type: 'boolean', about: 'Use plain http with other machines too' },
   cwd: { type: 'string', short: 'C', value: 'FOLDER', about: 'Work in this folder' },
   json: { type: 'boolean', about: 'Print JSON' },
   quiet: { type: 'boolean', short: 'q', about: 'Print no remarks' },

@@ -6,7 +6,9 @@ import { CliError, usageError } from '../error.ts'
 import { visible } from '../output/table.ts'
 import { offerFirstProject } from '../place/first-project.ts'
 import { readSettings, requireSetting } from '../place/place.ts'
+import { isTrusted, requireSafeTransport } from '../place/trust.ts'
 import { chooseWorkspace } from '../place/workspace-choice.ts'
+import { confirm } from '../prompt.ts'
 import { keepLogin, type Store } from '../session/keep.ts'
 import { hasKeychain } from '../session/keychain.ts'
 import { readLogins, requireLoginFolder } from '../session/login-file.ts'
@@ -39,6 +41,7 @@ Examples:
   coffer login --email me@example.com     without a browser`,
   async run(ctx, { args, flags }) {
     const url = addressOf(ctx, args[0])
+    requireSafeTransport(ctx, url)
     if (!ctx.terminal.isInteractive) {
       throw new CliError(
         'notSignedIn',
@@ -46,6 +49,7 @@ Examples:
         `coffer login ${url} in a terminal, or set COFFER_TOKEN`,
       )
     }
+    await confirmFolder(ctx, url, args[0])
     requireLoginFolder(ctx.env)
     // The choices of the flag.
     const store = flags.store as Store | undefined
@@ -85,6 +89,15 @@ function addressOf(ctx: Context, given: string | undefined): string {
   const url = parseServiceAddress(given ?? found?.value ?? defaultUrl)
   if (given === undefined) ctx.out.note(`Service: ${url} (${found?.from ?? 'the default address'})`)
   return url
+}
+
+/** The first time, a folder must not choose alone who gets the password. */
+async function confirmFolder(ctx: Context, url: string, given: string | undefined): Promise<void> {
+  const { file, find } = readSettings(ctx)
+  const isOfFolder = given === undefined && file !== undefined && find('url')?.from === file.path
+  if (!isOfFolder || isTrusted(ctx, url)) return
+  const message = `You have not used ${visible(url)} before. Sign in there?`
+  if (!(await confirm(ctx, { message, hint: 'coffer login URL' }))) throw new CliError('cancelled', 'Cancelled.')
 }
 
 /** Other programs answer too; nobody must type a password into one of them. */

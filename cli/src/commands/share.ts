@@ -147,8 +147,8 @@ async function revoke(ctx: Context, id: string): Promise<void> {
 async function open(ctx: Context, given: string | undefined, isConfirmed: boolean): Promise<void> {
   const { openShare, parseLink, readMeta } = await import('../share/open.ts')
   const link = parseLink(await readLink(ctx, given))
-  // The link names the service that made it; --url is for another address of the same one.
-  const api = connect(ctx, { url: ctx.flags.url ?? link.url })
+  // The link names the service that made it, and gets no credential; --url is for another address of the same one.
+  const api = connect(ctx, { url: ctx.flags.url ?? link.url, credential: null })
   const meta = await readMeta(api, link)
   const until = formatTime(ctx.terminal, meta.expiresAt)
   const times = meta.viewsLeft === 1 ? 'once more' : `${meta.viewsLeft} more times`

@@ -13,6 +13,11 @@ export const commandTable: readonly CommandEntry[] = [
     load: async () => (await import('./init.ts')).init,
   },
   {
+    name: 'trust',
+    about: 'Confirm that a service may get your credentials',
+    load: async () => (await import('./trust.ts')).trust,
+  },
+  {
     name: 'status',
     about: 'Show where commands work here, and as whom',
     load: async () => (await import('./status.ts')).status,

@@ -2,7 +2,8 @@
 import { resolve } from 'node:path'
 import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'
-import { requireProject } from '../place/place.ts'
+import { findUrl, requireProject } from '../place/place.ts'
+import { isTrusted } from '../place/trust.ts'
 import type { FindNames, GivenFlags, NameKind } from './complete.ts'
 
 /** A person who presses Tab does not wait longer. */
@@ -33,6 +34,8 @@ const withFlags = (ctx: Context, given: GivenFlags): Context => ({
 })
 
 async function requestNames(ctx: Context, kind: NameKind): Promise<readonly string[]> {
+  // Pressing Tab confirms nothing, --url neither: the line may have been pasted.
+  if (!isTrusted({ ...ctx, flags: { ...ctx.flags, url: undefined } }, findUrl(ctx) ?? '')) return []
   const api = connect(ctx, { timeoutMs: limitMs, retries: 0 })
   if (kind === 'workspace') return (await api.workspace.list()).map(({ slug }) => slug)
   // Only the workspace is needed for the list of projects.

@@ -3,6 +3,7 @@ import type { AuthState } from '@coffer/sdk'
 import { nodeTransport } from '@coffer/sdk/node'
 import type { Context } from '../context.ts'
 import { describeDuration } from '../duration.ts'
+import { isLoopback } from '../place/loopback.ts'
 import { version } from '../version.ts'
 import { type Check, fail, ok, warn } from './check.ts'
 
@@ -56,9 +57,8 @@ function parseState(body: string): AuthState | undefined {
 }
 
 function checkEncryption(url: string): Check {
-  const { protocol, hostname } = new URL(url)
-  if (protocol === 'https:') return ok('encryption', 'TLS, with a certificate that this machine trusts')
-  return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)
+  if (url.startsWith('https:')) return ok('encryption', 'TLS, with a certificate that this machine trusts')
+  return isLoopback(url)
     ? ok('encryption', 'none, and none needed: the service is on this machine')
     : warn('encryption', 'Others on the network can read the secrets: the address is http.', 'use https')
 }

@@ -1,5 +1,5 @@
 /** `.coffer.json`: where a folder's secrets are. It is committed with the code, so it never holds a secret. */
-import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, lstatSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { CliError } from '../error.ts'
 import { closestOf } from '../flag.ts'
@@ -63,12 +63,12 @@ function readProjectFile(path: string): ProjectFile {
   return content as ProjectFile
 }
 
-/** The file names the service that COFFER_TOKEN is sent to: in /tmp everybody could write one for everybody. */
+/** In /tmp everybody could write a file for everybody. As git does with repositories, `sudo` included. */
 function requireOwn(path: string): void {
   if (!process.getuid) return
-  const { uid } = statSync(path)
-  if ([0, process.getuid(), statSync(dirname(path)).uid].includes(uid)) return
-  throw new CliError('usage', `${path} belongs to another user, and its folder does not.`, `remove ${path}`)
+  const own = [process.getuid(), ...(process.getuid() === 0 ? [Number(process.env.SUDO_UID || 0)] : [])]
+  if ([lstatSync(path), statSync(path)].every(({ uid }) => own.includes(uid))) return
+  throw new CliError('usage', `${path} belongs to another user.`, `chown "$(id -u)" ${path}, if you know what it says`)
 }
 
 type Shape = 'text' | 'boolean' | { readonly list: Shape } | { readonly [field: string]: Shape }

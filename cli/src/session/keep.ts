@@ -19,7 +19,7 @@ export async function keepLogin(
   if (!isInKeychain && readLogins(env).byUrl[url]?.store === 'keychain') await deleteKeychain(url)
   const store = isInKeychain ? { store: 'keychain' as const } : { store: 'file' as const, session }
   const login: Login = { ...person, ...(workspace !== undefined && { workspace }), ...store }
-  changeLogins(env, ({ byUrl }) => ({ byUrl: { ...byUrl, [url]: login }, lastUrl: url }))
+  changeLogins(env, ({ byUrl, ...rest }) => ({ ...rest, byUrl: { ...byUrl, [url]: login }, lastUrl: url }))
   return login.store
 }
 

@@ -28,6 +28,8 @@ export type Logins = {
   readonly byUrl: Readonly<Record<string, Login>>
   /** The service of the last login. */
   readonly lastUrl?: string
+  /** Origins that `coffer trust` has confirmed. */
+  readonly trusted?: readonly string[]
 }
 
 /** The folder for files of the command line; undefined where the user has no home. */
@@ -65,9 +67,13 @@ export function readLogins(env: Environment): Logins {
 
 /** Leaves out entries that are no logins. Throws if the text is not JSON. */
 export function parseLogins(text: string): Logins {
-  const { byUrl, lastUrl } = Object(JSON.parse(text))
+  const { byUrl, lastUrl, trusted } = Object(JSON.parse(text))
   const logins = Object.entries(Object(byUrl)).filter((entry): entry is [string, Login] => isLogin(entry[1]))
-  return { byUrl: Object.fromEntries(logins), ...(typeof lastUrl === 'string' && { lastUrl }) }
+  return {
+    byUrl: Object.fromEntries(logins),
+    ...(typeof lastUrl === 'string' && { lastUrl }),
+    ...(Array.isArray(trusted) && { trusted: trusted.filter((one) => typeof one === 'string') }),
+  }
 }
 
 function isLogin(value: unknown): value is Login {
