@@ -2,6 +2,7 @@ import { defineCommand } from '../command.ts'
 import type { Context } from '../context.ts'
 import { isSet } from '../environment.ts'
 import { CliError, exitCodes, usageError } from '../error.ts'
+import { callerEnvironment } from '../invocation.ts'
 import { readSettings } from '../place/place.ts'
 import { buildEnvironment } from '../run/child-environment.ts'
 import { environmentOptionsOf, readOptionsOf, runFlags, splitNames, timesOf } from '../run/options.ts'
@@ -59,7 +60,8 @@ export const run = defineCommand({
     for (const { source, snapshot } of opened) {
       if (Object.keys(snapshot.values).length === 0) await sayEmpty(ctx, source)
     }
-    const environmentNow = () => buildEnvironment(ctx.env, mergeSources(watched), environmentOptions)
+    const env = callerEnvironment(ctx.env)
+    const environmentNow = () => buildEnvironment(env, mergeSources(watched), environmentOptions)
     const environment = environmentNow()
     for (const remark of environment.remarks) ctx.out.detail(`coffer: ${remark}`)
 
@@ -69,7 +71,7 @@ export const run = defineCommand({
     const redaction = isRedacting ? await import('../run/redact/open.ts') : undefined
     const watch = isWatching ? await import('../run/watch.ts') : undefined
     redaction?.maskInGithub(ctx, environment, shown)
-    const supervised = supervise(ctx, environment, {
+    const supervised = supervise({ ...ctx, env }, environment, {
       command: flags.shell ? ['/bin/sh', '-c', rest.join(' ')] : rest,
       graceMs,
       redactorOf: (environment) => redaction?.openRedactor(environment, shown),
