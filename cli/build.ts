@@ -3,6 +3,7 @@ import { hash } from 'node:crypto'
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type RolldownBuild, rolldown } from 'rolldown'
+import { fixedCommit } from '../commit-plugin.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -13,6 +14,7 @@ export async function buildPackage(folder: string): Promise<void> {
   const build = await rolldown({
     input: { main: join(root, 'cli/src/main.ts') },
     platform: 'node',
+    plugins: [fixedCommit],
     external: ['@napi-rs/keyring'],
     // Chunks may take the modules of the first file from there.
     preserveEntrySignatures: 'allow-extension',

@@ -5,6 +5,7 @@
 import { chmodSync, copyFileSync, cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { type Plugin, rolldown } from 'rolldown'
+import { fixedCommit } from '../commit-plugin.ts'
 import { distFolder, licensesName } from '../dashboard/build.ts'
 import { swaggerUiFiles } from './src/http/docs/swagger-ui.ts'
 import { installation } from './src/installation.ts'
@@ -53,7 +54,7 @@ export async function bundleServer(folder: string, installation: Plugin): Promis
     platform: 'node',
     // The client of PostgreSQL looks for the second one only when it is told to.
     external: [native, 'pg-native'],
-    plugins: [installation, workers],
+    plugins: [installation, workers, fixedCommit],
   })
   // Not minified: a trace in the log of an operator names functions.
   const { output } = await build.write({ dir: folder, format: 'esm', chunkFileNames: '[name]-[hash].js' })

@@ -17,7 +17,7 @@ test('prints its commands without arguments and with --help', async () => {
 test('prints its version', async () => {
   const { code, out } = await openShell().coffer(['--version'])
   expect(code).toBe(0)
-  expect(out).toMatch(/^\d+\.\d+\.\d+\n$/)
+  expect(out).toMatch(/^\d+\.\d+\.\d+ \([0-9a-f]{12}\)\n$/)
 })
 
 test('takes help and version as words', async () => {

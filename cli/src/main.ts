@@ -11,7 +11,7 @@ import { commandHelp, groupHelp, programHelp } from './help.ts'
 import { createOutput } from './output/output.ts'
 import { visible } from './output/table.ts'
 import { openTerminal } from './output/terminal.ts'
-import { version } from './version.ts'
+import { describeVersion } from './version.ts'
 
 export async function main(argv: readonly string[] = process.argv.slice(2)): Promise<void> {
   const separator = argv.indexOf('--')
@@ -28,7 +28,7 @@ async function start(given: readonly string[], rest: readonly string[] | undefin
   const { path, entry, left } = findCommand(asFlags(given))
   const wantsHelp = left.includes('--help') || left.includes('-h')
   if (!entry) {
-    if (left.includes('--version')) return print(`${version}\n`)
+    if (left.includes('--version')) return print(`${describeVersion()}\n`)
     if (wantsHelp || (left.length === 0 && path === '')) return print(programHelp(commandTable))
     throw usageError('A command is missing.', 'coffer --help')
   }

@@ -5,9 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
+import { readCommit } from '../../commit.ts'
 import { startSdkService } from '../../test/sdk-service.ts'
 import { buildPackage } from '../build.ts'
 import { commandTable } from './commands/table.ts'
+import { version } from './version.ts'
 
 const compiled = '.cache/coffer-compiled'
 
@@ -37,11 +39,11 @@ test('npm installs it, its help lists every command, and it reads from a service
     (await promisify(execFile)(program, args, { cwd: consumer, env: { PATH: process.env.PATH, ...env } })).stdout
   const { HOME } = process.env
   await run('npm', ['pack', built, '--silent'], { HOME })
-  await run('npm', ['install', '--offline', '--silent', './coffer-cli-0.1.0.tgz'], { HOME })
+  await run('npm', ['install', '--offline', '--silent', `./coffer-cli-${version}.tgz`], { HOME })
   const coffer = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
     run(join(consumer, 'node_modules/.bin/coffer'), args, { HOME: folder, ...env })
 
-  expect(await coffer(['--version'])).toBe('0.1.0\n')
+  expect(await coffer(['--version'])).toBe(`${version} (${readCommit()})\n`)
   const older = "--import=data:text/javascript,Object.defineProperty(process,'versions',{value:{node:'20.1.0'}})"
   await expect(coffer(['--version'], { NODE_OPTIONS: older })).rejects.toMatchObject({
     code: 1,

@@ -10,7 +10,7 @@ import type { Print } from './operator/with-operator.ts'
 import { serve } from './serve.ts'
 import { settings } from './setting.ts'
 import { StartError } from './start-error.ts'
-import { readVersion } from './version.ts'
+import { describeVersion } from './version.ts'
 
 const usageWidth = 30
 const aboutIndent = ' '.repeat(usageWidth + 3)
@@ -38,7 +38,7 @@ export async function runCommand(args: readonly string[], env: Record<string, st
   const [first = 'serve'] = args
   try {
     if (args.includes('--help') || first === 'help') return print(help)
-    if (first === '--version') return print(`${readVersion()}\n`)
+    if (first === '--version') return print(`${describeVersion()}\n`)
     if (first === 'serve' && args.length <= 1) return await serve(readConfig(env))
     const found = findCommand(args)
     if (found && fits(found)) return await found.command.run({ env, args: found.rest, print })

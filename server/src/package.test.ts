@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { buildPackage as buildCli } from '../../cli/build.ts'
+import { readCommit } from '../../commit.ts'
 import { buildPackage as buildSdk } from '../../sdk/build.ts'
 import { setup as buildPages } from '../../test/built-dashboard.ts'
 import { caller } from '../../test/caller.ts'
@@ -18,6 +19,7 @@ import { type Listening, listening, type Settings, startCommand, startNode } fro
 import { nodeOptions, startEnvironment } from '../../test/start-command.ts'
 import { buildPackage } from '../build.ts'
 import { settings } from './setting.ts'
+import { readVersion } from './version.ts'
 
 await requirePrograms('strace')
 
@@ -100,7 +102,7 @@ test('the command names itself, its version and every setting', async () => {
   expect(out).toMatch(/^Usage: coffer-server +run the service\n +coffer-server <command>$/m)
   for (const { name } of settings) expect(out).toContain(`  ${name} `)
   expect(out).not.toMatch(/npm|npx/)
-  expect(await server(['--version'])).toMatchObject({ code: 0, out: '0.1.0\n' })
+  expect(await server(['--version'])).toMatchObject({ code: 0, out: `${readVersion()} (${readCommit()})\n` })
   expect(await server(['frobnicate'])).toMatchObject({ code: 2 })
 
   const older = "--import=data:text/javascript,Object.defineProperty(process,'versions',{value:{node:'20.1.0'}})"

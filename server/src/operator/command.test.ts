@@ -32,7 +32,7 @@ describe('the command line', () => {
     expect(await runHere(['--version'])).toEqual({
       code: 0,
       err: '',
-      out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+      out: expect.stringMatching(/^\d+\.\d+\.\d+ \([0-9a-f]{12}\)\n$/),
     })
   })
 

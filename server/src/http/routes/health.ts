@@ -1,6 +1,7 @@
 import { isLoopback } from '../../config.ts'
 import type { Health } from '../../domain/health.ts'
 import { Failure } from '../../failure.ts'
+import { describeVersion } from '../../version.ts'
 import type { Exchange, Route } from '../exchange.ts'
 import type { ForwardedWatch } from '../request/forwarded-watch.ts'
 import { plainRoute } from '../route.ts'
@@ -20,7 +21,7 @@ export function healthRoutes(health: Health, forwarded: ForwardedWatch, isDraini
         const { isReady, checks } = await health.describe()
         exchange.statusCode = isReady ? 200 : 503
         const details = isFromHere(exchange) && { untrustedForwarded: forwarded.count }
-        return { status: isReady ? 'ready' : 'not ready', checks, ...details }
+        return { status: isReady ? 'ready' : 'not ready', version: describeVersion(), checks, ...details }
       },
       true,
     ),
