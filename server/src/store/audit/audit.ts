@@ -30,11 +30,17 @@ const minNarrowed = 100
 const storedList = '%"lists":[%'
 
 export function auditStore(db: Db) {
-  const listBatches = (chainId: string, after: number, upTo: number): Promise<BatchRow[]> =>
+  /**
+   * The batches of a stretch. The first one that ends at or after `upTo` is the last one: without this upper bound, the
+   * index would be read to the end of the trail.
+   */
+  const listBatches = (chainId: string, { after, upTo }: Stretch): Promise<BatchRow[]> =>
     db.all<BatchRow>(sql`
       select chain_id as "chainId", first_sequence as "firstSequence", last_sequence as "lastSequence",
         previous_hash as "previousHash", entries, hash
       from audit_batch where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
+        and last_sequence <= coalesce((
+          select min(last_sequence) from audit_batch where chain_id = ${chainId} and last_sequence >= ${upTo}), ${upTo})
       order by last_sequence`)
 
   /** Sizes of the rows in a stretch, oldest first, without loading the rows. */
@@ -45,6 +51,8 @@ export function auditStore(db: Db) {
       union all
       select first_sequence as "firstSequence", last_sequence as "lastSequence", octet_length(entries) as bytes
       from audit_batch where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
+        and last_sequence <= coalesce((
+          select min(last_sequence) from audit_batch where chain_id = ${chainId} and last_sequence >= ${upTo}), ${upTo})
       order by 2`)
 
   /** Matching entries with a row of their own, newest first, from the candidates that SQL returns. */
@@ -156,14 +164,19 @@ export function auditStore(db: Db) {
       return beyond ? { after, upTo: Math.max(beyond.firstSequence - 1, after + 1) } : whole
     },
 
-    /** The links of a stretch, oldest first. The last link may end beyond the stretch. */
-    async listLinks(chainId: string, { after, upTo }: Stretch): Promise<AuditLink[]> {
+    /**
+     * The links of a stretch, oldest first. The last link may end beyond the stretch, and everything up to its end is
+     * listed. A link that begins before the stretch and ends in it is listed too: a genuine chain has none.
+     */
+    async listLinks(chainId: string, stretch: Stretch): Promise<AuditLink[]> {
+      const { after } = stretch
+      const batches = await listBatches(chainId, stretch)
+      const end = Math.max(stretch.upTo, batches.at(-1)?.lastSequence ?? 0)
       const rows = await db.all<AuditRow>(sql`
         select ${columns} from audit_entry
-        where chain_id = ${chainId} and sequence > ${after} and sequence <= ${upTo}`)
-      const batches = await listBatches(chainId, after, upTo)
+        where chain_id = ${chainId} and sequence > ${after} and sequence <= ${end}`)
       const links = [...rows.map(linkOf), ...batches.flatMap(linksOfBatch)]
-      return links.filter((link) => startOf(link) > after).sort((a, b) => startOf(a) - startOf(b))
+      return links.filter((link) => endOf(link) > after).sort((a, b) => startOf(a) - startOf(b))
     },
 
     /** Matches in a stretch, newest first. A chain is searched stretch by stretch, so that no query runs long. */
@@ -176,7 +189,7 @@ export function auditStore(db: Db) {
     ): Promise<AuditRow[]> {
       const isMeant = entryFilter(filter, readDetails)
       const found = await searchEntries(chainId, stretch, filter, isMeant, limit)
-      const batches = await listBatches(chainId, stretch.after, stretch.upTo)
+      const batches = await listBatches(chainId, stretch)
       const isWithin = ({ sequence }: AuditRow) => sequence > stretch.after && sequence <= stretch.upTo
       found.push(...(await listMeant(batches.flatMap(expandBatch).filter(isWithin), isMeant)))
       return found.sort((a, b) => b.sequence - a.sequence).slice(0, limit)
@@ -191,6 +204,7 @@ async function listMeant(rows: readonly AuditRow[], isMeant: EntryFilter): Promi
 }
 
 const startOf = ({ entries }: AuditLink) => entries[0]?.sequence ?? 0
+const endOf = ({ entries }: AuditLink) => entries.at(-1)?.sequence ?? 0
 
 /** The first row, in the given order, that exceeds the size of a stretch. */
 function firstBeyond(sizes: readonly RowSize[]): RowSize | undefined {

@@ -70,6 +70,10 @@ export function auditRetentionStore(db: Db) {
             select 1 from audit_batch b
             where b.chain_id = ${chainId} and b.last_sequence > ${sequence}
               and b.first_sequence < audit_key_list.last_sequence + ${listSpan}
+              and b.last_sequence <= coalesce((
+                select min(n.last_sequence) from audit_batch n
+                where n.chain_id = ${chainId} and n.last_sequence >= audit_key_list.last_sequence + ${listSpan}),
+                audit_key_list.last_sequence + ${listSpan})
               and b.entries like '%' || audit_key_list.digest || '%')`)
     },
 
