@@ -35,6 +35,7 @@ import { createServer } from './http/server.ts'
 import { installation } from './installation.ts'
 import { startJobs } from './jobs/runner.ts'
 import { type Log, traceOf } from './log.ts'
+import { createLongWork } from './long-work.ts'
 import { createMail, type Mail } from './mail.ts'
 import { findStore, makeStore, type OpenStore } from './open-store.ts'
 import { createOutbound } from './outbound.ts'
@@ -160,10 +161,10 @@ async function closeServer(
 }
 
 /**
- * Dependencies that tests replace: outbound requests, sleeping, memory budgets and time-outs for slow peers, and the
+ * Dependencies that tests replace: outbound requests, sleeping, the pace of long work, memory budgets and time-outs for slow peers, and the
  * built pages; and what only a process knows that was started with these settings.
  */
-export type Replacements = Pick<Services, 'outbound' | 'sleep' | 'program'> & {
+export type Replacements = Pick<Services, 'outbound' | 'sleep' | 'program' | 'longWork'> & {
   readonly budgets: ByteBudgets
   readonly dashboardFolder: string
   readonly handshakeTimeoutMs: number
@@ -256,6 +257,7 @@ async function assemble(
     sleep: replacements.sleep ?? ((ms, signal) => sleep(ms, undefined, signal && { signal })),
     mail: openMail(config, log),
     syncStats: createSyncStats(),
+    longWork: replacements.longWork ?? createLongWork(),
   }
   const { program } = replacements
   const own = { version: readVersion(), program, setupCode: createSetupCode(config), slots: createSlots() }

@@ -1,6 +1,7 @@
 /** The context that every domain function receives: actor, services, request and run. Nothing is global. */
 import type { Config } from '../config.ts'
 import type { Log } from '../log.ts'
+import type { LongWork } from '../long-work.ts'
 import type { Mail } from '../mail.ts'
 import type { Outbound } from '../outbound.ts'
 import type { Engine, Transaction } from '../store/engine/sql.ts'
@@ -47,6 +48,7 @@ export type Services = {
   readonly storedLists: StoredLists
   readonly reads: ReadRecorder<Context>
   readonly slots: Slots
+  readonly longWork: LongWork
   /** Undefined if no mail server is configured. */
   readonly mail: Mail | undefined
   readonly issuers: Issuers
@@ -71,13 +73,15 @@ type RequestInfo = {
   readonly hasNoAddress?: boolean
   /** Reserves memory for a response of about this size, or rejects with `overloaded`; undefined if it is free now. */
   reserve(bytes: number): Promise<void> | undefined
+  /** True once the client has closed its side: long reads end early, because hardly anybody is left to read them. */
+  hasHungUp(): boolean
 }
 
 export type Context = Services & { readonly actor: Actor; readonly request: RequestInfo; readonly run: Run }
 export type WriteContext = Context & { readonly transaction: Transaction }
 
 /** For background work: its results stay in the process, so there is no response to reserve memory for. */
-export const noRequest = { ip: '', userAgent: '', reserve: () => undefined } as const
+export const noRequest = { ip: '', userAgent: '', reserve: () => undefined, hasHungUp: () => false } as const
 
 /** The actor of a command that is run on the server itself. */
 export function asOperator(services: Services): Context {

@@ -9,6 +9,8 @@ export function createSlots() {
     largeRead: createSlotPool({ running: 2, waiting: 32, runningPerParty: 1 }),
     /** Other writers and audited reads queue behind a large transaction: with one slot, they wait for at most one. */
     largeWrite: createSlotPool({ running: 1, waiting: 16 }),
+    /** Reads of audit trails: held for one portion of work, and never while a reader is waited for. */
+    auditRead: createSlotPool({ running: 2, waiting: 16, runningPerParty: 1 }),
     /** Two argon2 hashes take 92 MiB and two threads. */
     password: createSlotPool({ running: 2, waiting: 64 }),
     /** Keeps most store connections free for other requests while someone guesses the tokens of shares and invites. */

@@ -3,9 +3,11 @@
  * large-write slot releases everything it holds, then authenticates, authorises and reads again once it has the slot.
  */
 import { clientNetwork, clientSite } from '../address-range.ts'
+import { Failure } from '../failure.ts'
+import type { LongWork, Work } from '../long-work.ts'
 import type { Parties } from '../slot/fair-queue.ts'
 import type { Slot, SlotPool } from '../slot/pool.ts'
-import { confirmRights } from './access/confirm.ts'
+import { confirmOngoing, confirmRights } from './access/confirm.ts'
 import { grantOf } from './actor.ts'
 import type { Context } from './context.ts'
 import { newRun, type Run } from './request-run.ts'
@@ -106,3 +108,48 @@ export const inTokenLookUpSlot = <Result>(ctx: Context, work: () => Promise<Resu
 
 export const inLoginSlot = <Result>(ctx: Context, email: string, work: () => Promise<Result>): Promise<Result> =>
   inSlot(ctx, () => ctx.slots.login(email, strangerParties(ctx)), work)
+
+/** For one portion of reading an audit trail. Never wait for a reader in `work`. */
+export async function inAuditSlot<Result>(ctx: Context, work: (work: Work) => Promise<Result>): Promise<Result> {
+  const slot = await ctx.slots.auditRead.acquire(workspaceParties(ctx))
+  try {
+    await confirmOngoing(ctx)
+    return await work(await ctx.longWork.start())
+  } finally {
+    slot.release()
+  }
+}
+
+/** For a read of a whole audit trail: between two portions, its slot goes to whoever waits for one. */
+export async function inAuditSlots<Result>(
+  ctx: Context,
+  work: (longWork: LongWork) => Promise<Result>,
+): Promise<Result> {
+  const acquire = async () => {
+    const slot = await ctx.slots.auditRead.acquire(workspaceParties(ctx))
+    await confirmOngoing(ctx)?.catch((error: unknown) => {
+      slot.release()
+      throw error
+    })
+    return slot
+  }
+  let slot = await acquire()
+  const start = async (): Promise<Work> => {
+    const portions = await ctx.longWork.start()
+    const giveWay = () => {
+      const turn = portions.giveWay()
+      if (!turn) return undefined
+      slot.release()
+      return turn.then(async () => {
+        if (ctx.request.hasHungUp()) throw new Failure('unavailable')
+        slot = await acquire()
+      })
+    }
+    return { ...portions, giveWay }
+  }
+  try {
+    return await work({ start })
+  } finally {
+    slot.release()
+  }
+}

@@ -1,8 +1,9 @@
 /** Reads the audit trail: pages newest first, a stream of all entries, and the verification of its chain. */
 import type { AuditEntry, AuditQuery, AuditVerdict } from '@coffer/contract/audit'
 import type { WorkspacePath } from '@coffer/contract/field'
-import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure, invalid } from '../../failure.ts'
+import type { Work } from '../../long-work.ts'
+import type { Stretch } from '../../store/audit/audit.ts'
 import type { AuditRow } from '../../store/audit/entry.ts'
 import { createDetailsReader, type Details } from '../../store/audit/key-list.ts'
 import type { AuditFilter, SoughtEntity, SoughtEnvironment } from '../../store/audit/search.ts'
@@ -13,68 +14,130 @@ import type { Context } from '../context.ts'
 import { decodeCursor, encodeCursor } from '../cursor.ts'
 import { isId } from '../id.ts'
 import { defaultPageLength, type Page } from '../page.ts'
+import { inAuditSlot, inAuditSlots } from '../slot.ts'
 import { iso } from '../time.ts'
+import { narrowToPeriod } from './period.ts'
 import { verifyChain } from './verify.ts'
 
 /** Characters of details per page. A page with very large entries is shorter, but always holds at least one. */
 const maxPageLength = 8 * 1024 * 1024
 
-export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQuery): Promise<Page<AuditEntry>> {
+/** A search that takes longer answers with what it has found, and with the cursor to go on. */
+const maxSearchMs = 250
+
+type AuditPage = Page<AuditEntry> & {
+  /** The time of the oldest entry that was looked at. */
+  readonly searchedTo: string | undefined
+}
+
+export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQuery): Promise<AuditPage> {
   const { snapshot } = await requireWorkspace(ctx, path, 'audit:read')
-  const chain = snapshot.workspace.id
   const filter = await toFilter(ctx, snapshot, query)
-  const limit = query.limit ?? defaultPageLength
-  const head = await ctx.store.audit.findHead(chain)
-  const newest = head?.sequence ?? 0
-  const removed = head?.cutSequence ?? 0
-  let upTo = query.cursor === undefined ? newest : Math.min(newest, decodeCursor(query.cursor) - 1)
+  const before = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
+  return inAuditSlot(ctx, (work) => search(ctx, snapshot.workspace.id, { filter, before, limit: query.limit }, work))
+}
+
+type Search = { readonly filter: AuditFilter; readonly before: number | undefined; readonly limit: number | undefined }
+
+async function search(
+  ctx: Context,
+  chain: string,
+  { filter, before = Number.POSITIVE_INFINITY, limit = defaultPageLength }: Search,
+  work: Work,
+): Promise<AuditPage> {
+  const { audit } = ctx.store
+  const period = await narrowToPeriod(ctx, chain, await wholeTrail(ctx, chain), filter, work)
+  let upTo = Math.min(period.upTo, before - 1)
   const readDetails = detailsReader(ctx, chain)
   const items: AuditEntry[] = []
   let length = 0
-  let hasMore = false
-  while (upTo > removed && !hasMore) {
-    const stretch = await ctx.store.audit.stretchUpTo(chain, upTo)
-    const rows = await ctx.store.audit.searchStretch(chain, stretch, filter, readDetails, limit + 1 - items.length)
-    for (const row of rows) {
+  let isFull = false
+  const isOver = () => isFull || upTo <= period.after
+  while (!isOver()) {
+    const stretch = await audit.stretchUpTo(chain, upTo)
+    const after = Math.max(stretch.after, period.after)
+    const most = limit + 1 - items.length
+    for (const row of await audit.searchStretch(chain, { after, upTo }, filter, readDetails, most, work.giveWay)) {
       const details = await readDetails(row.details)
       length += details.length
-      hasMore = items.length === limit || (length > maxPageLength && items.length > 0)
-      if (hasMore) break
+      isFull = items.length === limit || (length > maxPageLength && items.length > 0)
+      if (isFull) break
       items.push(toEntry(row, details))
     }
-    upTo = stretch.after
-    await yieldToEventLoop()
+    upTo = after
+    if (work.workedMs() >= maxSearchMs || ctx.request.hasHungUp()) break
+    await work.giveWay()
   }
   const last = items.at(-1)
-  return { items, nextCursor: hasMore && last ? encodeCursor(last.sequence) : undefined }
+  if (isFull && last) return { items, nextCursor: encodeCursor(last.sequence), searchedTo: last.at }
+  const searchedTo = await audit.findTime(chain, upTo + 1)
+  return {
+    items,
+    nextCursor: isOver() ? undefined : encodeCursor(upTo + 1),
+    searchedTo: searchedTo === undefined ? undefined : iso(searchedTo),
+  }
+}
+
+async function wholeTrail({ store }: Context, chain: string): Promise<Stretch> {
+  const head = await store.audit.findHead(chain)
+  return { after: head?.cutSequence ?? 0, upTo: head?.sequence ?? 0 }
 }
 
 export const detailsReader = ({ store }: Pick<Context, 'store'>, chain: string) =>
   createDetailsReader((digest) => store.audit.findList(chain, digest))
 
-/** All matching entries, oldest first, up to the head at the start of the stream. */
-export async function* streamAudit(ctx: Context, path: WorkspacePath, query: AuditQuery): AsyncGenerator<AuditEntry> {
+/** Limits of what is made of a stream at once: entries, and characters of their details. */
+const maxGroupLength = 50
+const maxGroupText = 256 * 1024
+
+/**
+ * All matching entries, oldest first, up to the head at the start of the stream, in groups: each is made in a turn of its
+ * own.
+ */
+export async function* streamAudit(
+  ctx: Context,
+  path: WorkspacePath,
+  query: AuditQuery,
+): AsyncGenerator<readonly AuditEntry[]> {
   const { snapshot } = await requireWorkspace(ctx, path, 'audit:read')
   const chain = snapshot.workspace.id
   const filter = await toFilter(ctx, snapshot, query)
   const readDetails = detailsReader(ctx, chain)
-  const head = await ctx.store.audit.findHead(chain)
-  const end = head?.sequence ?? 0
-  for (let after = head?.cutSequence ?? 0; after < end; ) {
-    const stretch = await ctx.store.audit.stretchAfter(chain, after, end)
-    const rows = await ctx.store.audit.searchStretch(chain, stretch, filter, readDetails, stretch.upTo - after)
-    for (const row of rows.reverse()) {
-      yield toEntry(row, await readDetails(row.details))
+  const whole = await wholeTrail(ctx, chain)
+  let { after, upTo: end } = await inAuditSlot(ctx, (work) => narrowToPeriod(ctx, chain, whole, filter, work))
+  while (after < end) {
+    const rows = await inAuditSlot(ctx, async (work) => {
+      const stretch = await ctx.store.audit.stretchAfter(chain, after, end)
+      after = stretch.upTo
+      const length = stretch.upTo - stretch.after
+      return ctx.store.audit.searchStretch(chain, stretch, filter, readDetails, length, work.giveWay)
+    })
+    for (const oldestFirst = rows.reverse(); oldestFirst.length > 0; ) {
+      yield await takeGroup(oldestFirst, readDetails)
       // The reader decides how long each takes.
       await confirmOngoing(ctx)
+      await ctx.longWork.start()
     }
-    after = stretch.upTo
+    if (ctx.request.hasHungUp()) throw new Failure('unavailable')
   }
+}
+
+/** Takes the first entries out of the rows: their details may take a hundred times as much memory. */
+async function takeGroup(rows: AuditRow[], readDetails: ReturnType<typeof detailsReader>): Promise<AuditEntry[]> {
+  const group: AuditEntry[] = []
+  for (let length = 0; group.length < maxGroupLength && length < maxGroupText; ) {
+    const row = rows.shift()
+    if (!row) break
+    const details = await readDetails(row.details)
+    length += details.length
+    group.push(toEntry(row, details))
+  }
+  return group
 }
 
 export async function verifyAudit(ctx: Context, path: WorkspacePath): Promise<AuditVerdict> {
   const { snapshot } = await requireWorkspace(ctx, path, 'audit:read')
-  return verifyChain(ctx, snapshot.workspace.id)
+  return inAuditSlots(ctx, (longWork) => verifyChain({ ...ctx, longWork }, snapshot.workspace.id))
 }
 
 export function toEntry(row: AuditRow, { before, after, actorVerified }: Details): AuditEntry {

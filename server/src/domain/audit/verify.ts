@@ -1,6 +1,5 @@
 /** Verifies an audit chain: every link, every key list, the record of the last cut, and the signed head. */
 import type { AuditVerdict } from '@coffer/contract/audit'
-import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import { type AuditLink, type AuditRow, hashEntry } from '../../store/audit/entry.ts'
 import { digestsIn, isListGenuine } from '../../store/audit/key-list.ts'
@@ -9,7 +8,7 @@ import { isHeadGenuine } from './chain.ts'
 import { systemChain } from './event.ts'
 import { type ChainPlace, chainStart, findMark } from './mark.ts'
 
-type VerifyContext = Pick<Context, 'store' | 'keys'>
+type VerifyContext = Pick<Context, 'store' | 'keys' | 'longWork'>
 
 /** `onProgress` is called repeatedly with the number of entries verified so far. */
 export async function verifyChain(
@@ -65,12 +64,13 @@ type Step = Link | { readonly problem: string }
 
 /** The links after `start`, oldest first, up to the one that reaches `end`. */
 async function* walkLinks(
-  ctx: Pick<Context, 'store'>,
+  ctx: Pick<Context, 'store' | 'longWork'>,
   chain: string,
   start: ChainPlace,
   end: number,
 ): AsyncGenerator<Step, void> {
   const findProblem = createLinkCheck(ctx, chain)
+  const { giveWay } = await ctx.longWork.start()
   let place = start
   while (place.sequence < end) {
     const stretch = await ctx.store.audit.stretchAfter(chain, place.sequence, end)
@@ -81,8 +81,8 @@ async function* walkLinks(
       if (problem !== undefined) return yield { problem }
       place = { sequence: link.entries.at(-1)?.sequence ?? place.sequence, hash: link.hash }
       yield { link, place }
+      await giveWay()
     }
-    await yieldToEventLoop()
   }
 }
 

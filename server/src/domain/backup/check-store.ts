@@ -1,6 +1,7 @@
 /** Checks the contents of a restored store: rows that grant rights, audit trails, and that every value opens. */
 import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
+import { createLongWork } from '../../long-work.ts'
 import type { Engine } from '../../store/engine/sql.ts'
 import { countTampered } from '../../store/integrity.ts'
 import type { Keys } from '../../store/key/key.ts'
@@ -36,11 +37,12 @@ async function checkTrails(store: Store, keys: Keys, manifest: Manifest, options
   const { signal, onProgress } = options
   const heads = new Map(manifest.auditHeads.map((head) => [head.chain, head]))
   const problems: string[] = []
+  const longWork = createLongWork()
   let done = 0
   let chain = await store.audit.findChainAfter('')
   for (; chain !== undefined; chain = await store.audit.findChainAfter(chain)) {
     signal?.throwIfAborted()
-    const verdict = await verifyChain({ store, keys }, chain, () => signal?.throwIfAborted())
+    const verdict = await verifyChain({ store, keys, longWork }, chain, () => signal?.throwIfAborted())
     const name = JSON.stringify(chain)
     if (!verdict.ok) problems.push(`Audit trail ${name} is broken at entry ${verdict.firstBroken}: ${verdict.reason}`)
     const expected = heads.get(chain)

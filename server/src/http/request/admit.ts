@@ -165,7 +165,8 @@ function contextFor(parts: AdmissionParts, actor: Actor, exchange: Exchange, ip:
   if (actor !== anonymous) pipeliningLimit.vouch(socket, actor.userId || actor.id)
   const userAgent = (headers['user-agent'] ?? '').slice(0, maxUserAgentLength)
   const reserve = (bytes: number) => reservations.reserveRead(exchange, bytes)
-  return { ...services, actor, request: { id, ip, userAgent, reserve }, run }
+  const hasHungUp = () => socket.destroyed || socket.readableEnded
+  return { ...services, actor, request: { id, ip, userAgent, reserve, hasHungUp }, run }
 }
 
 const isApi = (url: string) => url.startsWith('/v1') && (url.length === 3 || url[3] === '/' || url[3] === '?')

@@ -15,13 +15,22 @@ const columns = fragment(`
   action, entity_type as "entityType", entity_id as "entityId", entity_name as "entityName", project_id as "projectId",
   environment_id as "environmentId", ip, user_agent as "userAgent", request_id as "requestId", outcome, details, hash`)
 
-type Stretch = { readonly after: number; readonly upTo: number }
+/** A range of a chain that is read at once. */
+export type Stretch = { readonly after: number; readonly upTo: number }
 
-/** Limits of one stretch (a range of the chain that is processed at once): entries and bytes, but at least one row. */
-const maxStretchLength = 2_000
-const maxStretchBytes = 8 * 1024 * 1024
+/** Limits of one stretch: entries and bytes, but at least one row. SQLite reads it in one go, while others wait. */
+const maxStretchLength = 500
+const maxStretchBytes = 2 * 1024 * 1024
 
+const batchColumns = fragment(`
+  chain_id as "chainId", first_sequence as "firstSequence", last_sequence as "lastSequence",
+  previous_hash as "previousHash", entries, hash`)
+
+type Timed = Pick<AuditRow, 'sequence' | 'at'>
 type RowSize = { readonly firstSequence: number; readonly lastSequence: number; readonly bytes: number }
+
+/** Waits, where it is time, so that long work does not hold up others. */
+type GiveWay = () => Promise<void> | undefined
 
 /** Minimum number of rows per narrowing query, even if fewer results are wanted. */
 const minNarrowed = 100
@@ -36,9 +45,7 @@ export function auditStore(db: Db) {
    */
   const listBatches = (chainId: string, { after, upTo }: Stretch): Promise<BatchRow[]> =>
     db.all<BatchRow>(sql`
-      select chain_id as "chainId", first_sequence as "firstSequence", last_sequence as "lastSequence",
-        previous_hash as "previousHash", entries, hash
-      from audit_batch where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
+      select ${batchColumns} from audit_batch where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
         and last_sequence <= coalesce((
           select min(last_sequence) from audit_batch where chain_id = ${chainId} and last_sequence >= ${upTo}), ${upTo})
       order by last_sequence`)
@@ -62,6 +69,7 @@ export function auditStore(db: Db) {
     filter: AuditFilter,
     isMeant: EntryFilter,
     limit: number,
+    giveWay: GiveWay,
   ): Promise<AuditRow[]> {
     const { actor, action, project, from, to } = filter
     const entity = filter.entity?.text ?? null
@@ -92,7 +100,7 @@ export function auditStore(db: Db) {
             or lower(action) like ${text} escape '\\' or lower(details) like ${text} escape '\\'
             or details like ${storedList})
         order by sequence desc limit ${most}`)
-      found.push(...(await listMeant(rows, isMeant)))
+      found.push(...(await listMeant(rows, isMeant, giveWay)))
       upTo = rows.length < most ? stretch.after : (rows.at(-1)?.sequence ?? 0) - 1
     }
     return found
@@ -142,6 +150,28 @@ export function auditStore(db: Db) {
       return row?.keys
     },
 
+    /** The time of the first entry at or after this position. Undefined if there is none, or its row is malformed. */
+    async findTime(chainId: string, sequence: number): Promise<number | undefined> {
+      const entry = await db.one<Timed>(sql`
+        select sequence, at from audit_entry where chain_id = ${chainId} and sequence >= ${sequence}
+        order by sequence limit 1`)
+      const batch = await db.one<BatchRow>(sql`
+        select ${batchColumns} from audit_batch where chain_id = ${chainId} and last_sequence >= ${sequence}
+        order by last_sequence limit 1`)
+      const timed: Timed[] = [...(batch ? expandBatch(batch) : []), ...(entry ? [entry] : [])]
+      const here = timed.filter((row) => row.sequence >= sequence)
+      return here.toSorted((a, b) => a.sequence - b.sequence)[0]?.at
+    },
+
+    /** The times of all entries in the rows of a stretch. */
+    async listTimes(chainId: string, stretch: Stretch): Promise<number[]> {
+      const rows = await db.all<Pick<AuditRow, 'at'>>(sql`
+        select at from audit_entry
+        where chain_id = ${chainId} and sequence > ${stretch.after} and sequence <= ${stretch.upTo}`)
+      const batches = await listBatches(chainId, stretch)
+      return [...rows, ...batches.flatMap(expandBatch)].map(({ at }) => at)
+    },
+
     async hasAfter(chainId: string, sequence: number): Promise<boolean> {
       const row = await db.one(sql`
         select sequence from audit_entry where chain_id = ${chainId} and sequence > ${sequence}
@@ -179,27 +209,33 @@ export function auditStore(db: Db) {
       return links.filter((link) => endOf(link) > after).sort((a, b) => startOf(a) - startOf(b))
     },
 
-    /** Matches in a stretch, newest first. A chain is searched stretch by stretch, so that no query runs long. */
+    /** Matches in a stretch, newest first, `limit` at most. A chain is searched stretch by stretch, so that no query runs long. */
     async searchStretch(
       chainId: string,
       stretch: Stretch,
       filter: AuditFilter,
       readDetails: DetailsReader,
       limit: number,
+      giveWay: GiveWay,
     ): Promise<AuditRow[]> {
       const isMeant = entryFilter(filter, readDetails)
-      const found = await searchEntries(chainId, stretch, filter, isMeant, limit)
-      const batches = await listBatches(chainId, stretch)
+      const found = await searchEntries(chainId, stretch, filter, isMeant, limit, giveWay)
       const isWithin = ({ sequence }: AuditRow) => sequence > stretch.after && sequence <= stretch.upTo
-      found.push(...(await listMeant(batches.flatMap(expandBatch).filter(isWithin), isMeant)))
+      for (const batch of (await listBatches(chainId, stretch)).reverse()) {
+        await giveWay()
+        found.push(...(await listMeant(expandBatch(batch).filter(isWithin), isMeant, giveWay)))
+      }
       return found.sort((a, b) => b.sequence - a.sequence).slice(0, limit)
     },
   }
 }
 
-async function listMeant(rows: readonly AuditRow[], isMeant: EntryFilter): Promise<AuditRow[]> {
+async function listMeant(rows: readonly AuditRow[], isMeant: EntryFilter, giveWay: GiveWay): Promise<AuditRow[]> {
   const meant: AuditRow[] = []
-  for (const row of rows) if (await isMeant(row)) meant.push(row)
+  for (const row of rows) {
+    if (await isMeant(row)) meant.push(row)
+    await giveWay()
+  }
   return meant
 }
 

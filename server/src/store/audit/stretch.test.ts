@@ -84,14 +84,21 @@ test.each([1_000, 4_500, 8_999])('a stretch around entry %i visits its own rows 
     const stretch = await store.stretchUpTo(chain, upTo)
     await store.stretchAfter(chain, upTo - 500, head)
     const links = await store.listLinks(chain, stretch)
-    expect(links.length).toBeGreaterThan(300)
+    expect(links.length).toBeGreaterThan(160)
     const nothing = { actor: 'nobody', action: null, entity: null, project: null, environment: null }
     const filter = { ...nothing, from: null, to: null, text: null }
-    await store.searchStretch(chain, stretch, filter, async () => ({ length: 0 }), 10)
+    await store.searchStretch(
+      chain,
+      stretch,
+      filter,
+      async () => ({ length: 0 }),
+      10,
+      () => undefined,
+    )
   })
   expect(statements.length).toBeGreaterThan(4)
   // Both kinds of rows of one stretch, and the row that ends it.
-  for (const statement of statements) await expectBounded(statement, 2_100)
+  for (const statement of statements) await expectBounded(statement, 600)
 })
 
 test('the removal of entries looks for references to a key list only as far as they may lie', async () => {
@@ -105,7 +112,7 @@ test('the removal of entries looks for references to a key list only as far as t
   const list = "insert into audit_key_list (chain_id, digest, keys, last_sequence) values (?, 'unused', '[]', 5)"
   await raw.query(list, [chain])
   await raw.query('begin')
-  await expectBounded(last, 2_100)
+  await expectBounded(last, 600)
   await raw.query('rollback')
 })
 
@@ -115,7 +122,7 @@ describe('a row that overlaps genuine ones across the border of two stretches is
     return body.firstBroken
   }
 
-  test.each([1_998, 1_999, 2_000, 2_001, 2_002])('an entry within a batch, at %i', async (sequence) => {
+  test.each([498, 499, 500, 501, 502])('an entry within a batch, at %i', async (sequence) => {
     await raw.restoring(['audit_entry'], async () => {
       const [entry = {}] = await raw.query('select * from audit_entry where chain_id = ? limit 1', [chain])
       const forged = { ...entry, sequence, id: newId() }
