@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:http'
+import { pipeline } from 'node:stream/promises'
 import { Sha256 } from '@aws-crypto/sha256-js'
 import { SignatureV4 } from '@smithy/signature-v4'
 
@@ -33,13 +34,22 @@ export type S3Server = {
   readonly violations: string[]
   /** Asked for each request. */
   fault: (seen: S3Seen) => S3Fault | undefined
+  /** A hostile service: replaces the honest answer to a request. */
+  twist: (seen: S3Seen, honest: S3Answer) => S3Answer
   pageSize: number
+  /** The clock against which signatures are checked. */
+  now: () => number
   /** Settings of a service that uses this one. */
   readonly settings: Record<string, string>
   close(): Promise<void>
 }
 
-type Answer = { status: number; headers?: Record<string, string>; body?: string | Buffer }
+/** A body of chunks is sent without a length, unless the headers have one. */
+export type S3Answer = {
+  status: number
+  headers?: Record<string, string>
+  body?: string | Buffer | (() => AsyncIterable<Buffer>)
+}
 class Refusal extends Error {
   readonly status: number
   readonly code: string
@@ -52,7 +62,7 @@ class Refusal extends Error {
 
 const md5 = (bytes: Uint8Array) => createHash('md5').update(bytes).digest()
 const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;')
-const xml = (root: string, content: string): Answer => ({
+const xml = (root: string, content: string): S3Answer => ({
   status: 200,
   headers: { 'content-type': 'application/xml' },
   body: `<?xml version="1.0" encoding="UTF-8"?>\n<${root} xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${content}</${root}>`,
@@ -74,7 +84,7 @@ export async function startS3(): Promise<S3Server> {
     return upload
   }
 
-  function putObject({ key, body, query }: Call): Answer {
+  function putObject({ key, body, query }: Call): S3Answer {
     const uploadId = query.get('uploadId')
     const stored = store(body)
     if (uploadId === null) objects.set(key, stored)
@@ -86,7 +96,7 @@ export async function startS3(): Promise<S3Server> {
     return { status: 200, headers: { etag: stored.tag } }
   }
 
-  function startUpload({ key }: Call): Answer {
+  function startUpload({ key }: Call): S3Answer {
     const id = `up+load/${String(++lastUpload)}==`
     uploads.set(id, { key, initiated: new Date().toISOString(), parts: new Map() })
     return xml(
@@ -95,7 +105,7 @@ export async function startS3(): Promise<S3Server> {
     )
   }
 
-  function completeUpload({ key, query, body }: Call): Answer {
+  function completeUpload({ key, query, body }: Call): S3Answer {
     const id = query.get('uploadId') ?? ''
     const { parts } = requireUpload(id, key)
     const text = body.toString()
@@ -115,7 +125,7 @@ export async function startS3(): Promise<S3Server> {
     return xml('CompleteMultipartUploadResult', `<Key>${escaped(key)}</Key><ETag>${escaped(tag)}</ETag>`)
   }
 
-  function listUploads({ query }: Call): Answer {
+  function listUploads({ query }: Call): S3Answer {
     const prefix = query.get('prefix') ?? ''
     const [keyMarker, idMarker] = [query.get('key-marker') ?? '', query.get('upload-id-marker') ?? '']
     const all = [...uploads]
@@ -136,7 +146,7 @@ export async function startS3(): Promise<S3Server> {
     return xml('ListMultipartUploadsResult', `${next}<IsTruncated>${isTruncated}</IsTruncated>${entries.join('')}`)
   }
 
-  function listParts({ key, query }: Call): Answer {
+  function listParts({ key, query }: Call): S3Answer {
     const { parts } = requireUpload(query.get('uploadId') ?? '', key)
     const after = Number(query.get('part-number-marker') ?? 0)
     const all = [...parts].filter(([number]) => number > after).sort(([one], [other]) => one - other)
@@ -150,7 +160,7 @@ export async function startS3(): Promise<S3Server> {
     return xml('ListPartsResult', `${next}<IsTruncated>${isTruncated}</IsTruncated>${entries.join('')}`)
   }
 
-  function listObjects({ query }: Call): Answer {
+  function listObjects({ query }: Call): S3Answer {
     const prefix = query.get('prefix') ?? ''
     const after = Buffer.from(query.get('continuation-token') ?? '', 'base64').toString()
     const all = [...objects]
@@ -166,7 +176,7 @@ export async function startS3(): Promise<S3Server> {
     return xml('ListBucketResult', `<IsTruncated>${isTruncated}</IsTruncated>${next}${entries.join('')}`)
   }
 
-  function readObject({ key, headers }: Call): Answer {
+  function readObject({ key, headers }: Call): S3Answer {
     const found = objects.get(key)
     if (!found) throw new Refusal(404, 'NoSuchKey')
     const wanted = headers['if-match']
@@ -177,7 +187,7 @@ export async function startS3(): Promise<S3Server> {
     return { status: 206, headers: { etag: found.tag }, body: found.body.subarray(Number(start)) }
   }
 
-  const operations: Record<string, (call: Call) => Answer> = {
+  const operations: Record<string, (call: Call) => S3Answer> = {
     PutObject: putObject,
     UploadPart: putObject,
     CreateMultipartUpload: startUpload,
@@ -211,14 +221,17 @@ export async function startS3(): Promise<S3Server> {
     if (fault === 'errorIn200') {
       return void response.writeHead(200).end('<?xml version="1.0"?>\n<Error><Code>InternalError</Code></Error>')
     }
-    await checkSignature(request, call, body)
+    await checkSignature(request, call, body, server.now())
     checkBody(call, body, server.violations)
     const operation = operations[call.operation]
     if (!operation) throw new Refusal(501, 'NotImplemented')
     server.seen.push({ operation: call.operation, key: call.key, partNumber: call.partNumber })
-    const { status, headers = {}, body: content = '' } = operation({ ...call, body })
+    const { status, headers = {}, body: content = '' } = server.twist(call, operation({ ...call, body }))
     if (fault === 'lostAnswer') return void request.socket.destroy()
-    response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(content) })
+    if (typeof content === 'function') {
+      return pipeline(content, response.writeHead(status, headers)).catch(() => undefined)
+    }
+    response.writeHead(status, { 'content-length': Buffer.byteLength(content), ...headers })
     if (call.operation === 'HeadObject') return void response.end()
     if (fault === 'cutBody') return void response.write(content.slice(0, content.length / 2), () => response.destroy())
     response.end(content)
@@ -246,7 +259,9 @@ export async function startS3(): Promise<S3Server> {
     seen: [],
     violations: [],
     fault: () => undefined,
+    twist: (_seen, honest) => honest,
     pageSize: 1_000,
+    now: Date.now,
     settings: {
       AWS_REGION: region,
       AWS_ACCESS_KEY_ID: s3Keys.accessKeyId,
@@ -303,7 +318,12 @@ function checkBody({ operation, headers }: Call, body: Buffer, violations: strin
   if (isStored && headers['content-length'] === undefined) throw new Refusal(411, 'MissingContentLength')
 }
 
-async function checkSignature(request: IncomingMessage, { path, query }: Call, body: Buffer): Promise<void> {
+async function checkSignature(
+  request: IncomingMessage,
+  { path, query }: Call,
+  body: Buffer,
+  nowMs: number,
+): Promise<void> {
   const { headers, method = '' } = request
   const [, keyId, scope, signedHeaders = ''] =
     /^AWS4-HMAC-SHA256 Credential=([^/]+)\/([^,]+), SignedHeaders=([^,]+), Signature=[0-9a-f]{64}$/.exec(
@@ -319,7 +339,7 @@ async function checkSignature(request: IncomingMessage, { path, query }: Call, b
   if (!required.every((name) => names.includes(name))) throw new Refusal(403, 'AccessDenied')
   const date = String(headers['x-amz-date'])
   const signingDate = new Date(date.replace(/^(....)(..)(..)T(..)(..)(..)Z$/, '$1-$2-$3T$4:$5:$6Z'))
-  if (!(Math.abs(Date.now() - signingDate.getTime()) < 15 * 60_000)) throw new Refusal(403, 'RequestTimeTooSkewed')
+  if (!(Math.abs(nowMs - signingDate.getTime()) < 15 * 60_000)) throw new Refusal(403, 'RequestTimeTooSkewed')
   if (scope !== `${date.slice(0, 8)}/${region}/s3/aws4_request`) throw new Refusal(400, 'AuthorizationHeaderMalformed')
   const signer = new SignatureV4({
     credentials: s3Keys,

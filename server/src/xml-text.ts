@@ -1,13 +1,34 @@
-/** Reads the flat XML that AWS and its relatives answer with: elements without attributes, and text in them. */
+/**
+ * Reads the flat XML that AWS and its relatives answer with: elements without attributes, and text in them. The text may
+ * come from a hostile service, so each function reads it once from its start to its end.
+ */
 
 /** Text of the first element that has text alone, as it was sent. */
 export function tagIn(xml: string, tag: string): string | undefined {
-  return new RegExp(`<${tag}>([^<]*)</${tag}>`).exec(xml)?.[1]
+  const [begin, end] = [`<${tag}>`, `</${tag}>`]
+  let at = xml.indexOf(begin)
+  while (at !== -1) {
+    const from = at + begin.length
+    const to = xml.indexOf('<', from)
+    if (to === -1) return undefined
+    if (xml.startsWith(end, to)) return xml.slice(from, to)
+    at = xml.indexOf(begin, to)
+  }
+  return undefined
 }
 
-/** The content of every element of this name. They must not lie in one another. */
-export function elementsIn(xml: string, tag: string): string[] {
-  return [...xml.matchAll(new RegExp(`<${tag}>(.*?)</${tag}>`, 'gs'))].map(([, content = '']) => content)
+/** The content of the first elements of this name, up to one without an end. They must not lie in one another. */
+export function elementsIn(xml: string, tag: string, maxElements: number): string[] {
+  const [begin, end] = [`<${tag}>`, `</${tag}>`]
+  const found: string[] = []
+  let at = xml.indexOf(begin)
+  while (at !== -1 && found.length < maxElements) {
+    const to = xml.indexOf(end, at + begin.length)
+    if (to === -1) break
+    found.push(xml.slice(at + begin.length, to))
+    at = xml.indexOf(begin, to + end.length)
+  }
+  return found
 }
 
 const entities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }

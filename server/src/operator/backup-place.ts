@@ -2,11 +2,12 @@
 import { statSync } from 'node:fs'
 import { rename } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.ts'
 import { ConfigError } from '../config-error.ts'
 import { type MarkerContext, putMarker } from '../domain/backup/marker.ts'
+import { requireRoom } from '../domain/backup/room.ts'
 import { markerOf, newBackupName } from '../domain/backup/target/name.ts'
 import { openTarget } from '../domain/backup/target/open.ts'
 import { type BackupTarget, TargetError } from '../domain/backup/target/target.ts'
@@ -86,9 +87,16 @@ export async function withFile<Result>(
   }
   return inScratch(scratch, async (folder) => {
     const target = await openPlace(config, place.slice(0, cut))
-    await explain(target.download(name, join(folder, name)))
+    await explain(fetchFile(target, name, folder))
     return work(join(folder, name))
   })
+}
+
+async function fetchFile(target: BackupTarget, name: string, folder: string): Promise<void> {
+  const bytes = await target.findBytes(name)
+  if (bytes === undefined) throw new TargetError(`The backup target ${target.name} has no ${name}.`)
+  await requireRoom(folder, bytes, `The folder ${dirname(folder)}`, 'the backup')
+  await target.download(name, join(folder, name), bytes)
 }
 
 async function inScratch<Result>(parent: string, work: (folder: string) => Promise<Result>): Promise<Result> {

@@ -2,14 +2,12 @@
  * Removes the backups of this installation that are no longer kept. Another installation may use the same target, so a
  * backup counts only if its marker was signed here, or if the store knows that it was begun here.
  */
-import { readFile, rm } from 'node:fs/promises'
 import type { Services } from '../context.ts'
 import { dayMs } from '../time.ts'
 import { type KnownBackup, listExpired } from './keep.ts'
 import { checkMarker, maxMarkerBytes } from './marker.ts'
-import type { Staging } from './staging.ts'
 import { markedBackup, markerOf } from './target/name.ts'
-import type { BackupTarget, StoredFile } from './target/target.ts'
+import type { BackupTarget, TargetOptions } from './target/target.ts'
 
 /** Longer than any upload that is still going on somewhere. */
 const abandonedMs = dayMs
@@ -20,25 +18,25 @@ const heldMs = 30 * dayMs
 export async function pruneBackups(
   services: Services,
   target: BackupTarget,
-  staging: Staging,
   newest: string,
+  options: TargetOptions,
 ): Promise<void> {
   const { config, store, now } = services
-  for (const name of listExpired(await listOwn(services, target, staging), config.backup.keep, now())) {
+  for (const name of listExpired(await listOwn(services, target, options), config.backup.keep, now())) {
     // A kill between the two leaves the backup, which the next run removes.
-    await target.remove(markerOf(name))
-    await target.remove(name)
+    await target.remove(markerOf(name), options)
+    await target.remove(name, options)
   }
-  await target.dropUnfinished(now() - abandonedMs, new Set([newest]))
+  await target.dropUnfinished(now() - abandonedMs, new Set([newest]), options)
   await store.backups.removeBefore(config.backup.name, now() - recordLifeMs)
 }
 
 /** Each marker is read once. */
-async function listOwn(services: Services, target: BackupTarget, staging: Staging): Promise<KnownBackup[]> {
+async function listOwn(services: Services, target: BackupTarget, options: TargetOptions): Promise<KnownBackup[]> {
   const { config, store, keys, now } = services
   const madeAt = await store.backups.storeMadeAt()
   const isHeld = (at: number) => at < madeAt && now() < madeAt + heldMs
-  const files = await target.list()
+  const files = await target.list(options)
   const markers = new Map(files.map((file) => [markedBackup(file.name), file]))
   const records = new Map((await store.backups.listNames(config.backup.name)).map((row) => [row.name, row]))
   const own: KnownBackup[] = []
@@ -52,21 +50,12 @@ async function listOwn(services: Services, target: BackupTarget, staging: Stagin
       if (record) own.push({ name, at, isVerified: record.verifiedAt !== null })
       continue
     }
-    const origin = checkMarker(keys.keyring, await readMarker(target, staging, marker), { name, bytes })
+    // A larger file is no marker.
+    const text = marker.bytes > maxMarkerBytes ? '' : await target.read(marker.name, maxMarkerBytes, options)
+    const origin = checkMarker(keys.keyring, text, { name, bytes })
     // The root key that signed the marker may have been retired since.
     const isVerified = origin === 'own' || (origin === 'unknown' && typeof record?.verifiedAt === 'number')
     if (isVerified || record?.verifiedAt === null) own.push({ name, at, isVerified })
   }
   return own
-}
-
-async function readMarker(target: BackupTarget, staging: Staging, { name, bytes }: StoredFile): Promise<string> {
-  if (bytes > maxMarkerBytes) return ''
-  const path = staging.pathOf(name)
-  await target.download(name, path)
-  try {
-    return await readFile(path, 'utf8')
-  } finally {
-    await rm(path)
-  }
 }

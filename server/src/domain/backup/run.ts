@@ -16,6 +16,7 @@ import { pruneBackups } from './prune.ts'
 import { isOwnBackup } from './read.ts'
 import { openStaging, type Staging } from './staging.ts'
 import { readBackupState } from './state.ts'
+import { withDeadline } from './target/deadline.ts'
 import { markerOf, newBackupName } from './target/name.ts'
 import { openPlace } from './target/open.ts'
 import { type BackupTarget, TargetError } from './target/target.ts'
@@ -24,6 +25,8 @@ const leaseId = 'backup'
 const maxBackoffMs = hourMs
 /** Between the starts of two runs of this process, whatever the store says: a wrong clock may have written it. */
 const minPauseMs = minuteMs
+/** The lease is held meanwhile, and another backup may be due. */
+const pruneWithinMs = 30 * minuteMs
 const lastStarts = new WeakMap<Services, number>()
 
 export async function runDueBackup(services: Services, place: BackupPlace, signal: AbortSignal): Promise<void> {
@@ -86,7 +89,7 @@ async function runBackup(services: Services, place: BackupPlace, lease: Lease, s
     await lease.write(async (store) => void (await store.backups.finish(record.id, end)))
     await staging.keepOnly(undefined)
     log.info('a backup was made and verified', { job: 'backup', ms: now() - startedAt })
-    await prune(services, opened, staging, name)
+    await prune(services, opened, name, ending)
     await staging.remove()
   } catch (error) {
     await recordFailure(services, record, error, signal.aborted)
@@ -119,10 +122,14 @@ async function storeBackup(
 }
 
 /** A backup counts even if old ones cannot be removed, as in a bucket that lets nobody delete. */
-async function prune(services: Services, target: BackupTarget, staging: Staging, newest: string): Promise<void> {
+async function prune(services: Services, target: BackupTarget, newest: string, signal: AbortSignal): Promise<void> {
   try {
-    await pruneBackups(services, target, staging, newest)
+    await withDeadline(target.name, pruneWithinMs, { signal }, (options) =>
+      pruneBackups(services, target, newest, options),
+    )
   } catch (error) {
+    // The service stops, or another node goes on: the next run removes the rest.
+    if (signal.aborted) return
     const problem = `old backups could not be removed: ${sentenceOf(error)}`
     services.log.warn(problem, { job: 'backup', ...traceOf(error) })
   }

@@ -3,11 +3,12 @@
  * stays there until the target has it, so that an upload can go on after a kill; everything else is removed by the next run.
  */
 import { hash } from 'node:crypto'
-import { lstat, mkdir, readdir, rm, stat, statfs } from 'node:fs/promises'
+import { lstat, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Config } from '../../config.ts'
 import { codeOf } from '../../error-code.ts'
+import { requireRoom } from './room.ts'
 import { backupTime } from './target/name.ts'
 import { TargetError } from './target/target.ts'
 
@@ -23,13 +24,13 @@ export type Staging = {
 
 /** A backup needs room for a copy of the store, for the backup itself and for the store of the verification. */
 const copies = 3
-/** Left to the service, which shares the disk. */
-const reserveBytes = 128 * 1024 * 1024
-
 export async function openStaging({ dataDir, databaseUrl }: Config): Promise<Staging> {
   const folder = databaseUrl === undefined ? join(dataDir, 'backup-staging') : temporaryFolder(dataDir, databaseUrl)
   await makeOwnFolder(folder)
-  if (databaseUrl === undefined) await requireRoom(folder, dataDir)
+  if (databaseUrl === undefined) {
+    const { size } = await stat(join(dataDir, 'coffer.db'))
+    await requireRoom(folder, copies * size, 'The disk of the data folder', 'making a backup')
+  }
   return {
     folder,
     pathOf: (name) => join(folder, name),
@@ -68,13 +69,4 @@ async function makeOwnFolder(folder: string): Promise<void> {
   if (uid !== process.getuid?.() || (mode & 0o077) !== 0) {
     throw new TargetError(`The folder ${folder}, where backups are made, is open to others: remove it.`)
   }
-}
-
-async function requireRoom(folder: string, dataDir: string): Promise<void> {
-  const { size } = await stat(join(dataDir, 'coffer.db'))
-  const { bavail, bsize } = await statfs(folder)
-  const neededBytes = copies * size + reserveBytes
-  if (bavail * bsize >= neededBytes) return
-  const [free, needed] = [bavail * bsize, neededBytes].map((bytes) => `${Math.round(bytes / 1024 / 1024)} MiB`)
-  throw new TargetError(`The disk of the data folder has ${free} free, and making a backup needs ${needed}: make room.`)
 }

@@ -21,7 +21,7 @@ test('a stored file comes back as it was, with mode 0600 in a folder with mode 0
   const [file, parent] = [await stat(join(folder, someName)), await stat(folder)]
   expect([file.mode & 0o777, parent.mode & 0o777]).toEqual([0o600, 0o700])
   expect(await target.list()).toEqual([{ name: someName, bytes: content.length, at: Date.UTC(2026, 10, 17, 18, 32) }])
-  await target.download(someName, join(root, 'back'))
+  await target.download(someName, join(root, 'back'), content.length)
   expect((await readFile(join(root, 'back'))).equals(content)).toBe(true)
   expect((await stat(join(root, 'back'))).mode & 0o777).toBe(0o600)
   await target.remove(someName)

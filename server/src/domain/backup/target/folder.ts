@@ -1,5 +1,5 @@
 /** Backups in a folder, on any file system. */
-import { lstat, mkdir, readdir, rm } from 'node:fs/promises'
+import { lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codeOf } from '../../../error-code.ts'
 import { copyDurably, unfinishedSuffix } from './file-copy.ts'
@@ -41,7 +41,13 @@ export function openFolder(folder: string): BackupTarget {
       await explain('made', makeFolder(folder))
       await explain('written to', copyDurably(stagedFile, join(folder, name), options))
     },
-    download: (name, file, options) => explain('read', copyDurably(join(folder, name), file, options)),
+    findBytes: async (name) => (await explain('read', findStat(join(folder, name))))?.size,
+    read: (name, maxBytes) => explain('read', readText(join(folder, name), maxBytes)),
+    async download(name, file, bytes, options) {
+      const { size } = await explain('read', lstat(join(folder, name)))
+      if (size !== bytes) throw new TargetError(`The file ${name} in the backup folder ${folder} has changed its size.`)
+      await explain('read', copyDurably(join(folder, name), file, options))
+    },
     remove: (name) => explain('written to', rm(join(folder, name), { force: true })),
     dropUnfinished: (beforeMs, except) => explain('written to', dropUnfinished(beforeMs, except)),
   }
@@ -60,6 +66,16 @@ async function readFolder(folder: string): Promise<string[]> {
     if (codeOf(error) === 'ENOENT') return []
     throw error
   })
+}
+
+async function readText(path: string, maxBytes: number): Promise<string> {
+  const file = await open(path)
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(maxBytes))
+    return buffer.toString('utf8', 0, bytesRead)
+  } finally {
+    await file.close()
+  }
 }
 
 /** Undefined if the file is gone. On any other error nothing may be concluded, least of all that a backup has no marker. */

@@ -79,7 +79,8 @@ export function createS3Client(ctx: ClientContext, settings: S3Settings, bucket:
       .catch((error: unknown) => {
         signal?.throwIfAborted()
         if (!(error instanceof OutboundError)) throw error
-        const kind = error.kind === 'bad_url' || error.isUntrusted ? 'gone' : 'transient'
+        const isFinal = error.kind === 'bad_url' || error.kind === 'too_large' || error.isUntrusted
+        const kind = isFinal ? 'gone' : 'transient'
         throw new VendorFault(kind, `The backup target ${name} cannot be used: ${error.message}`)
       })
     return judge(request, answer)

@@ -5,7 +5,8 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import { elementsIn, escapeXml, tagIn, unescapeXml } from '../../../xml-text.ts'
+import { escapeXml, tagIn, unescapeXml } from '../../../xml-text.ts'
+import { copyOf, listEntries } from './s3-list.ts'
 import type { S3Client } from './s3-request.ts'
 import { TargetError, type TransferOptions } from './target.ts'
 
@@ -117,34 +118,41 @@ async function continueUpload(
   return newest?.id
 }
 
-export async function listUploads(client: S3Client, prefix: string, signal?: AbortSignal): Promise<Upload[]> {
-  const uploads: Upload[] = []
-  let marker: Record<string, string> = {}
-  for (;;) {
-    const { text } = await client.send({ method: 'GET', query: { uploads: '', prefix, ...marker }, signal })
-    for (const element of elementsIn(text, 'Upload')) {
-      const [key, id] = [tagIn(element, 'Key') ?? '', tagIn(element, 'UploadId') ?? '']
-      uploads.push({ key: unescapeXml(key), id: unescapeXml(id), at: Date.parse(tagIn(element, 'Initiated') ?? '') })
-    }
-    const [nextKey, nextId] = [tagIn(text, 'NextKeyMarker'), tagIn(text, 'NextUploadIdMarker')]
-    if (tagIn(text, 'IsTruncated') !== 'true' || !nextKey) return uploads
-    marker = { 'key-marker': unescapeXml(nextKey), ...(nextId && { 'upload-id-marker': unescapeXml(nextId) }) }
-  }
+export function listUploads(client: S3Client, prefix: string, signal?: AbortSignal): Promise<Upload[]> {
+  return listEntries(client, {
+    query: { uploads: '', prefix, 'max-uploads': '1000' },
+    root: 'ListMultipartUploadsResult',
+    element: 'Upload',
+    read: (element) => ({
+      key: copyOf(element, 'Key'),
+      id: copyOf(element, 'UploadId'),
+      at: Date.parse(tagIn(element, 'Initiated') ?? ''),
+    }),
+    next: (page) => {
+      const [key, id] = [tagIn(page, 'NextKeyMarker'), tagIn(page, 'NextUploadIdMarker')]
+      return key ? { 'key-marker': unescapeXml(key), ...(id && { 'upload-id-marker': unescapeXml(id) }) } : undefined
+    },
+    signal,
+  })
 }
 
 async function listParts(client: S3Client, key: string, uploadId: string, signal: AbortSignal | undefined) {
-  const parts = new Map<number, { tag: string; bytes: number }>()
-  let marker: Record<string, string> = {}
-  for (;;) {
-    const { text } = await client.send({ method: 'GET', key, query: { uploadId, ...marker }, signal })
-    for (const element of elementsIn(text, 'Part')) {
-      const tag = unescapeXml(tagIn(element, 'ETag') ?? '')
-      parts.set(Number(tagIn(element, 'PartNumber')), { tag, bytes: Number(tagIn(element, 'Size')) })
-    }
-    const next = tagIn(text, 'NextPartNumberMarker')
-    if (tagIn(text, 'IsTruncated') !== 'true' || !next) return parts
-    marker = { 'part-number-marker': next }
-  }
+  const parts = await listEntries(client, {
+    key,
+    query: { uploadId, 'max-parts': '1000' },
+    root: 'ListPartsResult',
+    element: 'Part',
+    read: (element) => {
+      const part = { tag: copyOf(element, 'ETag'), bytes: Number(tagIn(element, 'Size')) }
+      return [Number(tagIn(element, 'PartNumber')), part] as const
+    },
+    next: (page) => {
+      const marker = tagIn(page, 'NextPartNumberMarker')
+      return marker ? { 'part-number-marker': unescapeXml(marker) } : undefined
+    },
+    signal,
+  })
+  return new Map(parts)
 }
 
 async function completeUpload(

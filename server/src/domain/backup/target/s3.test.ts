@@ -29,12 +29,12 @@ test('a small file is stored by one request, and comes back as it was', async ()
   await target.put(someName, path)
   expect(s3.seen.map(({ operation }) => operation)).toEqual(['HeadObject', 'PutObject', 'HeadObject'])
   expect(await target.list()).toEqual([{ name: someName, bytes: 100_000, at: Date.UTC(2026, 10, 17, 18, 32) }])
-  await target.download(someName, join(folder, 'back'))
+  await target.download(someName, join(folder, 'back'), 100_000)
   expect((await readFile(join(folder, 'back'))).equals(content)).toBe(true)
   await target.remove(someName)
   await target.remove(someName)
   expect(await target.list()).toEqual([])
-  await expect(target.download(someName, join(folder, 'none'))).rejects.toThrow(TargetError)
+  await expect(target.download(someName, join(folder, 'none'), 100_000)).rejects.toThrow(TargetError)
 })
 
 test('a large file goes in parts, and a second put of it sends nothing', async () => {
@@ -47,7 +47,7 @@ test('a large file goes in parts, and a second put of it sends nothing', async (
   expect([count('UploadPart'), count('CompleteMultipartUpload'), progress.at(-1)]).toEqual([3, 1, threeParts])
   await target.put(someName, path)
   expect(count('UploadPart')).toBe(3)
-  await target.download(someName, join(folder, 'back'))
+  await target.download(someName, join(folder, 'back'), threeParts)
   expect((await readFile(join(folder, 'back'))).equals(content)).toBe(true)
 })
 
@@ -95,7 +95,7 @@ test('a download that is cut off goes on where it stopped', async () => {
   await target.put(someName, path)
   let cuts = 0
   s3.fault = ({ operation }) => (operation === 'GetObject' && ++cuts <= 12 ? 'cutBody' : undefined)
-  await target.download(someName, join(folder, 'back'))
+  await target.download(someName, join(folder, 'back'), threeParts)
   expect(cuts).toBe(13)
   expect((await readFile(join(folder, 'back'))).equals(content)).toBe(true)
 })
