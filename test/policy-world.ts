@@ -127,7 +127,7 @@ export async function startPolicyWorld() {
         await createIdentity(service, owner.session, { issuer: issuer.url, subject }, slug)
         return {
           'browser session': person.session,
-          'CLI session': await logInDevice(person),
+          'CLI session': await logInDevice(person.session),
           'static token': token,
           'cli token': cli.body.token,
           'JWT of a token': await exchange(service, token),
@@ -141,11 +141,11 @@ export async function startPolicyWorld() {
   let subjects = 0
   const newSubject = () => ++subjects
 
-  async function logInDevice(person: TestUser): Promise<string> {
+  async function logInDevice(session: string): Promise<string> {
     const clientId = 'coffer-cli'
     const { body: codes } = await service.call<DeviceCode>('POST', '/v1/auth/device/code', { body: { clientId } })
     const approval = { userCode: codes.userCode, approve: true }
-    await service.call('POST', '/v1/auth/device/approve', { token: person.session, body: approval })
+    await service.call('POST', '/v1/auth/device/approve', { token: session, body: approval })
     const polled = await service.call<{ accessToken: string }>('POST', '/v1/auth/device/token', {
       body: { clientId, deviceCode: codes.deviceCode },
     })
@@ -158,6 +158,8 @@ export async function startPolicyWorld() {
     issuer,
     newWorkspace,
     confirmEmail,
+    /** A session of a command line, approved by another session. */
+    logInDevice,
     /** A new session, for tests that move the clock past the end of the first one. */
     async logIn(person: TestUser, { code, ip }: { code?: string | undefined; ip?: string } = {}): Promise<string> {
       const answer = await service.call<{ accessToken: string }>('POST', '/v1/auth/login', {

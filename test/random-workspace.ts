@@ -170,9 +170,9 @@ function credentialOf(
   limit: RandomWorkspace['limits'][number],
 ): Credential {
   if (kind === 'session' || kind === 'stranger') {
-    return { type: 'session', sessionId: 'session', expiresAt: 2, generation: 0 }
+    return { type: 'session', sessionId: 'session', factorId: null, expiresAt: 2, generation: 0 }
   }
-  if (kind === 'cli') return { type: 'cli', sessionId: 'session', expiresAt: 2, generation: 0 }
+  if (kind === 'cli') return { type: 'cli', sessionId: 'session', factorId: null, expiresAt: 2, generation: 0 }
   const common = { id: 'credential', name: '', generation: 0, createdAt, lastUsedAt: null, ...limit } as const
   if (kind === 'oidc') {
     const rules = { issuer: '', audience: '', subject: null, claims: {}, enabled: true, updatedAt: createdAt }

@@ -9,6 +9,8 @@ export type Credential =
   | {
       readonly type: 'session' | 'cli'
       readonly sessionId: string
+      /** The second factor that the session was opened with; null if it was opened with one factor. */
+      readonly factorId: string | null
       readonly expiresAt: number
       /** Generation of the session cache at the look-up; if it differs now, the session must be checked again. */
       readonly generation: number
@@ -30,8 +32,8 @@ export type Actor = {
   readonly userId: string
   /** Whether the email address of the person is confirmed; undefined unless a person or their token acts. */
   readonly emailVerified?: boolean | undefined
-  /** Whether the person has a second factor; undefined likewise. */
-  readonly hasSecondFactor?: boolean | undefined
+  /** The second factor of the person's account, or null; undefined likewise. */
+  readonly secondFactorId?: string | null | undefined
   readonly credential: Credential
 }
 

@@ -4,7 +4,6 @@
  */
 import { openPolicy, type Policy } from '@coffer/contract/policy'
 import type { AddressRange } from '../address-range.ts'
-import type { AccountProofs } from '../store/account/account.ts'
 import type { StoredPolicy } from '../store/workspace/policy.ts'
 import { isInRanges, toRanges } from './allowed-address.ts'
 import { dayMs } from './time.ts'
@@ -40,10 +39,13 @@ const isOpen = ({ requireMfa, requireVerifiedEmail, allowedIps = [], maxTokenDay
 export const asksForProofs = ({ document }: PolicyRules): boolean =>
   document.requireMfa || document.requireVerifiedEmail
 
+/** What somebody has proven: about their account, and by the way they signed in. */
+export type PersonProofs = { readonly emailVerified: boolean; readonly hasSecondFactor: boolean }
+
 /** Whom the rules are applied to; a rule about something that is undefined does not apply. */
 type PolicySubject = {
   /** Undefined for machines, which have neither a second factor nor an address to confirm. */
-  readonly person: AccountProofs | undefined
+  readonly person: PersonProofs | undefined
   readonly tokenCreatedAt?: number | undefined
   readonly address?: string | undefined
 }

@@ -17,6 +17,7 @@ export async function countTampered(engine: Engine, keys: Keys): Promise<string[
     ['syncs', await store.syncs.countTampered()],
     ['accounts', await store.accounts.countTampered()],
     ['sessions', await store.sessions.countTampered()],
+    ['second factors of sessions', await store.sessionFactors.countTampered()],
     ['second factors', await store.mfa.countTampered()],
     ['email confirmations', await store.emailConfirmations.countTampered()],
     ['device logins', await store.devices.countTampered()],

@@ -26,6 +26,7 @@ import { access } from './migrations/019-access.ts'
 import { backup } from './migrations/020-backup.ts'
 import { custody } from './migrations/021-custody.ts'
 import { lease } from './migrations/022-lease.ts'
+import { authority } from './migrations/024-authority.ts'
 
 const migrations = [
   foundation,
@@ -50,6 +51,7 @@ const migrations = [
   backup,
   custody,
   lease,
+  authority,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

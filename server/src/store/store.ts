@@ -6,6 +6,7 @@ import { loginAddressStore } from './account/login-address.ts'
 import { loginAttemptStore } from './account/login-attempt.ts'
 import { mfaStore } from './account/mfa.ts'
 import { sessionStore } from './account/session.ts'
+import { sessionFactorStore } from './account/session-factor.ts'
 import { auditStore } from './audit/audit.ts'
 import { auditRetentionStore } from './audit/retention.ts'
 import { backupStore } from './backup.ts'
@@ -64,6 +65,7 @@ export function createStore(db: Db, keys: Keys) {
     secretVersions: secretVersionStore(db),
     serviceAccounts: serviceAccountStore(db, keys),
     sessions: sessionStore(db, keys),
+    sessionFactors: sessionFactorStore(db, keys),
     shares: shareStore(db, keys),
     shareViews: shareViewStore(db),
     syncs: syncStore(db, keys),

@@ -61,7 +61,7 @@ function ConfirmApp({ enrolment: { otpauthUri, secret }, onClose, confirm }: Con
   return (
     <FormDialog
       title="Scan this with your app"
-      description="Any app for one-time codes works. Then type the code that it shows."
+      description="Any app for one-time codes works. Then type the code that it shows. All your other sessions are signed out."
       action="Turn on"
       onClose={onClose}
       onSaved={stay}

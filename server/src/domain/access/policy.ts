@@ -1,11 +1,12 @@
 /** Refuses callers who do not meet the policy of the workspace, and says what to do about it. */
 import { Failure } from '../../failure.ts'
 import type { AccountProofs } from '../../store/account/account.ts'
-import { type Actor, isPerson } from '../actor.ts'
+import { type Actor, type Credential, isPerson } from '../actor.ts'
 import type { Context, WriteContext } from '../context.ts'
 import {
   asksForProofs,
   findUnmetRule,
+  type PersonProofs,
   type PolicyRules,
   type ReadyPolicy,
   toReadyPolicy,
@@ -26,17 +27,23 @@ export function requirePolicy(ctx: Context, policy: ReadyPolicy | undefined, pro
 export function findUnmet(ctx: Context, policy: PolicyRules, proofs?: AccountProofs): UnmetRule | undefined {
   const { actor, request } = ctx
   const subject = {
-    person: isPerson(actor) ? (proofs ?? proofsOf(actor)) : undefined,
+    person: isPerson(actor) ? provenWith(actor.credential, proofs ?? proofsOf(actor)) : undefined,
     tokenCreatedAt: 'token' in actor.credential ? actor.credential.token.createdAt : undefined,
     address: request.hasNoAddress ? undefined : request.ip,
   }
   return findUnmetRule(policy, subject, ctx.now())
 }
 
-const proofsOf = ({ emailVerified = false, hasSecondFactor = false }: Actor): AccountProofs => ({
+const proofsOf = ({ emailVerified = false, secondFactorId = null }: Actor): AccountProofs => ({
   emailVerified,
-  hasSecondFactor,
+  secondFactorId,
 })
+
+/** A session has the second factor that it was opened with, if the account still has it; a token, that of its owner. */
+function provenWith(credential: Credential, { emailVerified, secondFactorId }: AccountProofs): PersonProofs {
+  const isUsed = !('sessionId' in credential) || credential.factorId === secondFactorId
+  return { emailVerified, hasSecondFactor: secondFactorId !== null && isUsed }
+}
 
 const closed = () =>
   new Failure(
@@ -49,7 +56,9 @@ function explain({ actor, request }: Context, { document }: PolicyRules, unmet: 
   const sentences: Record<UnmetRule, string> = {
     requireMfa: isToken
       ? 'This workspace requires a second factor: the owner of this token must set up an authenticator app.'
-      : 'This workspace requires a second factor: set up an authenticator app in your account.',
+      : (actor.secondFactorId ?? null) !== null
+        ? 'This workspace requires a second factor, and this session was opened without one: sign in again with the code of your authenticator app.'
+        : 'This workspace requires a second factor: set up an authenticator app in your account.',
     requireVerifiedEmail: isToken
       ? 'This workspace requires a confirmed email address: the owner of this token must confirm theirs.'
       : 'This workspace requires a confirmed email address: confirm yours in your account.',
@@ -96,7 +105,7 @@ export function mayProofsHaveChanged(ctx: Context, { snapshot }: Granted): boole
 }
 
 const isSameProofs = (a: AccountProofs, b: AccountProofs) =>
-  a.emailVerified === b.emailVerified && a.hasSecondFactor === b.hasSecondFactor
+  a.emailVerified === b.emailVerified && a.secondFactorId === b.secondFactorId
 
 /** A lifetime of null has no end. */
 export function requireTokenLife(policy: ReadyPolicy | undefined, lifetimeMs: number | null): void {

@@ -112,7 +112,9 @@ async function collect(ctx: Context, login: DeviceLogin, userId: string): Promis
       entity: personEntity(account),
       after: { type: 'cli', clientId: login.clientId },
     })
-    return openSession(ctx, userId, 'cli')
+    // The person did not sign in on the device: its session is worth as much as the one that approved it.
+    const factorId = login.sessionId === null ? null : await ctx.store.sessionFactors.find(login.sessionId, userId)
+    return openSession(ctx, userId, 'cli', factorId)
   })
   if (!opened) throw notYet('expired_token')
   return { accessToken: opened.value, expiresIn: opened.expiresIn, tokenType: 'Bearer' }

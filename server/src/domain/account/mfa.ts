@@ -13,6 +13,7 @@ import { countAttempt } from './attempt-limit.ts'
 import { normaliseEmail } from './email.ts'
 import { requirePassword, requireSamePassword } from './password.ts'
 import { inPersonTransaction, type RecordPersonEvent, requireAccount } from './person.ts'
+import { endOtherSessions } from './session.ts'
 
 const issuer = 'Coffer'
 const recoveryCodeCount = 10
@@ -40,8 +41,9 @@ export async function enrolTotp(ctx: Context, { password }: TotpStart): Promise<
   })
 }
 
+/** Ends the other sessions, which were opened without the factor. This one has used it by now. */
 export async function confirmTotp(ctx: Context, body: MfaCode): Promise<RecoveryCodes> {
-  const { userId } = requireBrowserSession(ctx)
+  const { userId, sessionId } = requireBrowserSession(ctx)
   await requireWaitingTotp(ctx, userId)
   // A guessed code would give the recovery codes, so guesses are counted here too.
   const subject = await countCode(ctx, userId)
@@ -56,8 +58,9 @@ export async function confirmTotp(ctx: Context, body: MfaCode): Promise<Recovery
     const recoveryCodes = Array.from({ length: recoveryCodeCount }, () => newTypedCode(recoveryCodeGroups))
     await ctx.store.mfa.insertRecoveryCodes(totp, recoveryCodes)
     await ctx.store.accounts.update({ ...account, totpId: totp.id }, ctx.now())
-    await announce(ctx, 'user', userId)
-    await recordEvent({ ...event, after: { isConfirmed: true } })
+    const sessionsEnded = await endOtherSessions(ctx, userId, sessionId)
+    await ctx.store.sessionFactors.save(sessionId, userId, totp.id)
+    await recordEvent({ ...event, after: { isConfirmed: true, sessionsEnded } })
     return recoveryCodes
   })
   if (!recoveryCodes) throw invalid('code', 'is not the one that the app shows now; check the clock of its device.')

@@ -23,17 +23,19 @@ export type OpenedSession = { readonly signedIn: SignedIn; readonly value: strin
 export async function openBrowserSession(
   ctx: WriteContext,
   { id, email, name }: Pick<Account, 'id' | 'email' | 'name'>,
+  factorId: string | null,
 ): Promise<OpenedSession> {
   await ctx.store.loginAddresses.remember(email, clientNetwork(ctx.request.ip), ctx.now())
-  const { value, expiresIn } = await openSession(ctx, id, 'browser')
+  const { value, expiresIn } = await openSession(ctx, id, 'browser', factorId)
   return { value, signedIn: { accessToken: value, expiresIn, tokenType: 'Bearer', user: { id, email, name } } }
 }
 
-/** Returns the session value, which is never stored. */
+/** Returns the session value, which is never stored. `factorId` is the second factor that the person has just used. */
 export async function openSession(
   ctx: WriteContext,
   userId: string,
   type: SessionRow['type'],
+  factorId: string | null,
 ): Promise<{ value: string; expiresIn: number }> {
   const value = createBearer(sessionPrefix)
   const at = ctx.now()
@@ -48,6 +50,7 @@ export async function openSession(
     expiresAt: at + sessionMaxMs,
   }
   await ctx.store.sessions.insert(session, value)
+  if (factorId !== null) await ctx.store.sessionFactors.save(session.id, userId, factorId)
   return { value, expiresIn: sessionIdleMs[type] / 1000 }
 }
 

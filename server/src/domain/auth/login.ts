@@ -83,7 +83,7 @@ async function openIfProven(
     entity: personEntity(current),
     ...(verdict === 'not needed' ? {} : { after: { secondFactor: verdict } }),
   })
-  return openBrowserSession(ctx, current)
+  return openBrowserSession(ctx, current, verdict === 'not needed' ? null : current.totpId)
 }
 
 type LoginAttempts = {

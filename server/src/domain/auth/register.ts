@@ -50,7 +50,7 @@ export async function register(ctx: Context, body: Registration): Promise<Opened
     if (workspace) await insertWorkspace(ctx, workspace, account.id)
     if (invite) await takeUpInvite(ctx, invite, account)
     await record(ctx, { chain: systemChain, action: 'LOGIN', entity: personEntity(account) })
-    return openBrowserSession(ctx, account)
+    return openBrowserSession(ctx, account, null)
   })
 }
 

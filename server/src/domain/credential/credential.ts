@@ -51,7 +51,12 @@ type Located = {
 /** A token, and what its owner has proven about their account; a service account has none. */
 type OwnedToken = { readonly token: TokenRecord; readonly proofs: AccountProofs | undefined }
 type SessionUser = { readonly id: string; readonly email: string; readonly proofs: AccountProofs }
-type LiveSession = { readonly session: Session; readonly user: SessionUser; seenAt: number }
+type LiveSession = {
+  readonly session: Session
+  readonly factorId: string | null
+  readonly user: SessionUser
+  seenAt: number
+}
 type Parts = {
   readonly store: Store
   readonly keys: Keys
@@ -220,7 +225,8 @@ export function createCredentials(parts: Parts): Credentials {
     usage.noteSession(live.session.id, live.user.id, at)
     const type = live.session.type === 'cli' ? 'cli' : 'session'
     const expiresAt = Math.min(live.session.expiresAt, at + sessionIdleMs[live.session.type])
-    const credential = { type, sessionId: live.session.id, expiresAt, generation } as const
+    const { session, factorId } = live
+    const credential = { type, sessionId: session.id, factorId, expiresAt, generation } as const
     const { id, email, proofs } = live.user
     return { type: 'user', id, name: email, userId: id, ...proofs, credential }
   }
@@ -234,10 +240,11 @@ export function createCredentials(parts: Parts): Credentials {
     const session = await keys.lookTwice(key, () => store.sessions.findByValue(value))
     const account = session && (await store.accounts.find(session.userId))
     if (!session || !account) return undefined
+    const factorId = await store.sessionFactors.find(session.id, session.userId)
     // The last use may not be written to the store yet.
     const seenAt = Math.max(session.lastSeenAt, usage.pendingSession(session.id)?.at ?? 0)
     const { id, email } = account
-    const live = { session, user: { id, email, proofs: proofsOf(account) }, seenAt }
+    const live = { session, factorId, user: { id, email, proofs: proofsOf(account) }, seenAt }
     if (session.isUnderOldRoot) later((store) => store.sessions.rehash(session, value))
     // Not cached if sessions were dropped during the load: the row may be gone by now.
     if (generation === generations) setBounded(sessions, maxRemembered, key, live)

@@ -43,6 +43,8 @@ export function ofPrincipal(ctx: Context, { member, serviceAccount }: Principal,
   const credential = {
     type: 'session',
     sessionId: '',
+    // The newest sign-in of a person who has a second factor uses it.
+    factorId: account?.totpId ?? null,
     expiresAt: lasting,
     generation: ctx.credentials.generation,
   } as const
@@ -97,7 +99,7 @@ export function ofToken(ctx: Context, token: TokenRecord, owner: Subject | undef
     name,
     userId: ownerOf(token),
     emailVerified: owner?.actor.emailVerified,
-    hasSecondFactor: owner?.actor.hasSecondFactor,
+    secondFactorId: owner?.actor.secondFactorId,
     credential: { type, token, generation, expiresAt },
   }
   const because = findTokenProblem(ctx, token, owner, ip)

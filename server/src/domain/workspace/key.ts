@@ -86,6 +86,7 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
     ['identities', (ctx) => ctx.store.oidc.resign(batchSize)],
     ['accounts', (ctx) => ctx.store.accounts.resign(batchSize)],
     ['sessions', (ctx) => ctx.store.sessions.resign(batchSize)],
+    ['second factors of sessions', (ctx) => ctx.store.sessionFactors.resign(batchSize)],
     ['second factors', (ctx) => ctx.store.mfa.moveToActiveRoot(batchSize)],
     ['email confirmations', (ctx) => ctx.store.emailConfirmations.resign(batchSize)],
     ['device logins', (ctx) => ctx.store.devices.resign(batchSize)],

@@ -7,7 +7,7 @@ import type { Access } from '../access/access.ts'
 import type { WorkspaceSnapshot } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { isEnded, lastUseOf } from '../credential/token.ts'
-import { findUnmetRule, type PolicyRules, type UnmetRule } from '../policy.ts'
+import { findUnmetRule, type PersonProofs, type PolicyRules, type UnmetRule } from '../policy.ts'
 
 const pageLength = 500
 
@@ -35,7 +35,7 @@ async function listPeople(
   addresses.set(ctx.actor.userId, ctx.request.ip)
   return accounts.flatMap((account) => {
     const address = addresses.get(account.id)
-    const unmet = findUnmetRule(policy, { person: proofsOf(account), address }, ctx.now())
+    const unmet = findUnmetRule(policy, { person: provenBy(account), address }, ctx.now())
     if (!unmet) return []
     return { type: 'user', id: account.id, name: account.email, reason: reasonOf(policy, unmet, address) }
   })
@@ -91,9 +91,15 @@ function forecastToken(
 ): ShutOut | undefined {
   const { id, name, createdAt, address, serviceAccountId } = token
   const owner = serviceAccountId === null ? owners.get(token.createdBy) : undefined
-  const subject = { person: owner && proofsOf(owner), tokenCreatedAt: createdAt, address }
+  const subject = { person: owner && provenBy(owner), tokenCreatedAt: createdAt, address }
   const unmet = findUnmetRule(policy, subject, ctx.now())
   return unmet && { type: 'token', id, name, reason: reasonOf(policy, unmet, address, owner) }
+}
+
+/** People who have a second factor sign in with it, so a session that was opened without one shuts nobody out. */
+function provenBy(account: Account): PersonProofs {
+  const { emailVerified, secondFactorId } = proofsOf(account)
+  return { emailVerified, hasSecondFactor: secondFactorId !== null }
 }
 
 function reasonOf({ document }: PolicyRules, unmet: UnmetRule, address = '', owner?: Account): string {

@@ -19,11 +19,11 @@ export type Account = {
   readonly emailVerifiedAt: number | null
 }
 /** What a person has proven about their account. */
-export type AccountProofs = { readonly emailVerified: boolean; readonly hasSecondFactor: boolean }
+export type AccountProofs = { readonly emailVerified: boolean; readonly secondFactorId: string | null }
 
 export const proofsOf = (account: Pick<Account, 'emailVerifiedAt' | 'totpId'>): AccountProofs => ({
   emailVerified: account.emailVerifiedAt !== null,
-  hasSecondFactor: account.totpId !== null,
+  secondFactorId: account.totpId,
 })
 
 /** A new account has no second factor yet. */
@@ -80,7 +80,7 @@ export function accountStore(db: Db, keys: Keys) {
     /** An unknown account, or a row with a bad MAC, has proven nothing. */
     async findProofs(id: string): Promise<AccountProofs> {
       const row = await findRow(id)
-      return row && (await rows.isGenuine(row)) ? proofsOf(row) : { emailVerified: false, hasSecondFactor: false }
+      return row && (await rows.isGenuine(row)) ? proofsOf(row) : { emailVerified: false, secondFactorId: null }
     },
 
     /** All members of a workspace. Rows with a bad MAC are skipped, so that the others can still be listed. */

@@ -127,6 +127,7 @@ export async function countRootUses(db: Db): Promise<RootUses[]> {
         + (select count(*) from share where mac_root_id = r.id)
         + (select count(*) from account where mac_root_id = r.id)
         + (select count(*) from session where mac_root_id = r.id)
+        + (select count(*) from session_factor where mac_root_id = r.id)
         + (select count(*) from totp where mac_root_id = r.id)
         + (select count(*) from email_confirmation where mac_root_id = r.id)
         + (select count(*) from device_login where mac_root_id = r.id) as macs,

@@ -58,7 +58,10 @@ test('a second factor is required of people and their tokens, not of machines', 
     JSON.stringify({ message: needsFactor('static token').slice('403 '.length) }),
   ])
   await setUpTotp(service, person.session)
-  expect(await statuses(workspace, ways)).toEqual(allowed)
+  const ended = '401 A valid credential is required: send "Authorization: Bearer <token>".'
+  expect(await statuses(workspace, ways)).toEqual({ ...allowed, 'CLI session': ended })
+  const renewed = await world.logInDevice(person.session)
+  expect(await statuses(workspace, { ...ways, 'CLI session': renewed })).toEqual(allowed)
   await exchange(service, ways['static token'])
 })
 
