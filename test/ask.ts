@@ -17,7 +17,7 @@ export type Ask = {
   readonly token?: keyof TokenIds | 'absent'
   /** Concerns the owner's share. */
   readonly isAboutShare?: true
-  readonly newToken?: { readonly permission: Permission; readonly scope: Scope }
+  readonly newToken?: { readonly permission: Permission; readonly scope: Scope; readonly mayAdminister?: true }
   /** The object that the caller's scope must fully include; seeing it needs only a part. */
   readonly whole?: string
   /** Required in addition to the endpoint's own permission. */

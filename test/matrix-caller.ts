@@ -7,7 +7,15 @@ import { expect } from 'vitest'
 import { createBearer, sessionPrefix, tokenPrefix } from '../server/src/crypto/token.ts'
 import { everything } from '../server/src/domain/scope.ts'
 import type { TokenIds } from './ask.ts'
-import { addUser, type CallOptions, createToken, exchange, type TestService, type TestUser } from './harness.ts'
+import {
+  addUser,
+  type CallOptions,
+  createToken,
+  exchange,
+  password,
+  type TestService,
+  type TestUser,
+} from './harness.ts'
 import { createIdentity, federate, type TestIssuer } from './issuer.ts'
 import type { Caller } from './matrix-right.ts'
 import { changeMember, type ScopeName, scopeNames, scopeOf, type World } from './world.ts'
@@ -139,6 +147,17 @@ export async function createCallers(
       result.push({ ...rest, name: `JWT of ${name}`, kind: 'jwt', options: { token: jwt } })
     }
   }
+  for (const [permission, scopeName] of markedTokens(isOwner, person.tokenScopes)) {
+    const limit = scopeOf(world, scopeName)
+    const mark = { mayAdminister: true, password, expiresIn: '3m' } as const
+    const token = await createToken(service, user.session, { permission, scope: limit, ...mark })
+    const tokens = { itself: token.id, own, others }
+    const rest = { ...base, permission, limit, tokens, mayAdminister: true }
+    const name = `${permission} token for ${scopeName} that may administer`
+    const jwt = await exchange(service, token.token)
+    result.push({ ...rest, name, kind: 'token', options: { token: token.token } })
+    result.push({ ...rest, name: `JWT of ${name}`, kind: 'jwt', options: { token: jwt } })
+  }
   // The owner's is like an admin's, and the owner asks most as it is.
   if (isForAll && !isOwner) {
     const token = await signInDevice(stage, user)
@@ -161,6 +180,12 @@ export async function createCallers(
   await narrow(stage, owner, user, grants)
   return result
 }
+
+/** All kinds for the owner. Creating one takes a password, which is slow, so others have the one that may do most. */
+const markedTokens = (isOwner: boolean, scopes: readonly ScopeName[]): readonly (readonly [Permission, ScopeName])[] =>
+  isOwner
+    ? scopes.flatMap((scope) => (['read', 'read-write'] as const).map((permission) => [permission, scope] as const))
+    : [['read-write', 'all']]
 
 async function narrow({ service }: Stage, owner: TestUser, user: TestUser, grants: Caller['grants']): Promise<void> {
   const narrowed = grants.flatMap(({ role, scope }) => (role === 'owner' ? [] : [{ role, scope }]))

@@ -19,6 +19,8 @@ type Right =
       /** Belongs to the workspace as a whole: needs scope `all`. */
       readonly whole?: true
       readonly sessionOnly?: true
+      /** For sessions, and tokens that were created with `mayAdminister`. */
+      readonly administers?: true
       /** Not for an identity that an outside issuer vouches for. */
       readonly personOnly?: true
       /** Concerns a part of what the path names: what must be held is named by the request. */
@@ -59,14 +61,14 @@ export const rights: Record<EndpointName, Right> = {
   createWorkspace: 'a session',
   readWorkspace: { role: 'member' },
   updateWorkspace: { role: 'admin', writes: true, whole: true },
-  deleteWorkspace: { role: 'owner', writes: true, whole: true },
+  deleteWorkspace: { role: 'owner', writes: true, whole: true, sessionOnly: true },
   handOverWorkspace: { role: 'owner', writes: true, whole: true, sessionOnly: true },
   listMembers: { role: 'admin', whole: true },
-  createInvite: { role: 'admin', writes: true, whole: true },
-  updateMember: { role: 'admin', writes: true, whole: true },
-  removeMember: { role: 'admin', writes: true, whole: true },
-  resetMemberMfa: { role: 'admin', writes: true, whole: true },
-  resendInvite: { role: 'admin', writes: true, whole: true },
+  createInvite: { role: 'admin', writes: true, whole: true, administers: true },
+  updateMember: { role: 'admin', writes: true, whole: true, administers: true },
+  removeMember: { role: 'admin', writes: true, whole: true, administers: true },
+  resetMemberMfa: { role: 'admin', writes: true, whole: true, administers: true },
+  resendInvite: { role: 'admin', writes: true, whole: true, administers: true },
   lookUpInvite: 'public',
   acceptInvite: 'a session',
   declineInvite: 'a session',
@@ -132,20 +134,20 @@ export const rights: Record<EndpointName, Right> = {
   revokeToken: { role: 'member', writes: true },
   exchangeIdentity: 'public',
   listIdentities: { role: 'admin', whole: true },
-  createIdentity: { role: 'admin', writes: true, whole: true },
+  createIdentity: { role: 'admin', writes: true, whole: true, administers: true },
   listIdentityPresets: { role: 'admin', whole: true },
   readIdentity: { role: 'admin', whole: true },
-  updateIdentity: { role: 'admin', writes: true, whole: true },
-  deleteIdentity: { role: 'admin', writes: true, whole: true },
+  updateIdentity: { role: 'admin', writes: true, whole: true, administers: true },
+  deleteIdentity: { role: 'admin', writes: true, whole: true, administers: true },
   testIdentity: { role: 'admin', whole: true },
   listServiceAccounts: { role: 'admin', whole: true },
-  createServiceAccount: { role: 'admin', writes: true, whole: true },
-  updateServiceAccount: { role: 'admin', writes: true, whole: true },
-  removeServiceAccount: { role: 'admin', writes: true, whole: true },
+  createServiceAccount: { role: 'admin', writes: true, whole: true, administers: true },
+  updateServiceAccount: { role: 'admin', writes: true, whole: true, administers: true },
+  removeServiceAccount: { role: 'admin', writes: true, whole: true, administers: true },
   createServiceToken: { role: 'admin', writes: true, whole: true, sessionOnly: true },
-  transferToken: { role: 'admin', writes: true, whole: true },
+  transferToken: { role: 'admin', writes: true, whole: true, sessionOnly: true },
   readPolicy: { role: 'owner', whole: true },
-  updatePolicy: { role: 'owner', writes: true, whole: true },
+  updatePolicy: { role: 'owner', writes: true, whole: true, sessionOnly: true },
   explainAccess: { role: 'admin', whole: true },
   listAccess: { role: 'admin', whole: true },
   listAudit: { role: 'admin', whole: true },
@@ -157,6 +159,8 @@ export type Caller = {
   readonly options: CallOptions
   readonly isAlive: boolean
   readonly kind: 'session' | 'token' | 'jwt' | 'oidc'
+  /** A token that was created with `mayAdminister`, or its JWT. */
+  readonly mayAdminister?: boolean
   /** A session of a command line. */
   readonly isCli?: true
   readonly permission: Permission
@@ -192,6 +196,7 @@ export function expectedStatus(world: Places, caller: Caller, name: EndpointName
   if (ask.on !== undefined && !sees(world, caller, ask.on)) return 404
   if (ask.token !== undefined && !seesToken(caller, ask.token)) return 404
   if (right.sessionOnly && caller.kind !== 'session') return 403
+  if (right.administers && caller.kind !== 'session' && !caller.mayAdminister) return 403
   if (right.personOnly && caller.kind === 'oidc') return 403
   if (right.writes && caller.permission === 'read') return 403
   if (right.whole ? !holdsAll(caller, right.role) : !holdsPart(world, caller, ask.on, right.role)) return 403
@@ -207,6 +212,7 @@ export function expectedStatus(world: Places, caller: Caller, name: EndpointName
   if (!holdsPart(world, caller, ask.on, role)) return 403
   if (ask.whole !== undefined && !holds(world, caller, ask.whole, role)) return 403
   if (ask.token !== undefined && caller.kind !== 'session' && ask.token !== 'itself') return 403
+  if (name === 'rotateToken' && caller.mayAdminister) return 403
   // A new value outlives a JWT by far.
   if (name === 'rotateToken' && caller.kind === 'jwt') return 403
   // The token of others that an admin sees is the owner's, which may do more than an admin.
@@ -226,12 +232,14 @@ function scopedStatus(world: Places, caller: Caller, success: number): number {
 }
 
 /** A token that writes is for developers, somewhere in what it covers. */
-function newTokenStatus(world: Places, caller: Caller, { permission, scope }: NewToken, success: number): number {
+function newTokenStatus(world: Places, caller: Caller, wanted: NewToken, success: number): number {
+  const { permission, scope } = wanted
   const writes = permission === 'read-write'
   if (writes && !holdsPart(world, caller, undefined, 'developer')) return 403
   if (!holdsScope(world, caller, scope)) return 400
   const named = scope.all ? [undefined] : [...scope.teams, ...scope.projects, ...scope.environments]
-  return writes && !named.some((id) => holdsPart(world, caller, id, 'developer')) ? 403 : success
+  if (writes && !named.some((id) => holdsPart(world, caller, id, 'developer'))) return 403
+  return wanted.mayAdminister && !managesTokens(caller) ? 403 : success
 }
 type NewToken = NonNullable<Ask['newToken']>
 

@@ -140,7 +140,8 @@ export function askAs(services: Services, workspace: RandomWorkspace, kind: Acto
   const holder = holders[number % holders.length]
   const chosen = limits[number % limits.length]
   if (!holder || !chosen) throw new Error('a workspace has an owner and a limit')
-  const credential = credentialOf(kind, holder, chosen)
+  const isMarked = number % 3 === 0 && !holder.isService && (kind === 'static' || kind === 'jwt')
+  const credential = credentialOf(kind, holder, chosen, isMarked)
   const isStranger = kind === 'stranger' || kind === 'elsewhere'
   const userId = kind === 'oidc' ? '' : kind === 'stranger' ? 'stranger' : holder.id
   const type = 'token' in credential ? 'token' : 'identity' in credential ? 'oidc' : 'user'
@@ -159,6 +160,7 @@ export function askAs(services: Services, workspace: RandomWorkspace, kind: Acto
       permission: isLimited ? chosen.permission : 'read-write',
       grants: isStranger ? [] : kind === 'oidc' ? asIdentity : [...asOwner, ...holder.grants],
       ...(isLimited && { limit: chosen.scope }),
+      ...(isMarked && { mayAdminister: true }),
       tokens: { own: '', others: '' },
     },
   }
@@ -168,6 +170,7 @@ function credentialOf(
   kind: ActorKind,
   holder: RandomWorkspace['principals'][number],
   limit: RandomWorkspace['limits'][number],
+  mayAdminister: boolean,
 ): Credential {
   if (kind === 'session' || kind === 'stranger') {
     return { type: 'session', sessionId: 'session', factorId: null, expiresAt: 2, generation: 0 }
@@ -176,7 +179,7 @@ function credentialOf(
   const common = { id: 'credential', name: '', generation: 0, createdAt, lastUsedAt: null, ...limit } as const
   if (kind === 'oidc') {
     const rules = { issuer: '', audience: '', subject: null, claims: {}, enabled: true, updatedAt: createdAt }
-    const identity: IdentityRecord = { ...common, ...rules, workspaceId }
+    const identity: IdentityRecord = { ...common, ...rules, createdBy: null, workspaceId }
     return { type: 'oidc', identity, expiresAt: 2 }
   }
   const token: TokenRecord = {
@@ -192,6 +195,7 @@ function credentialOf(
     previousHashRootId: null,
     previousUntil: null,
     allowedIps: [],
+    mayAdminister,
     expiresAt: null,
     revokedAt: null,
     lastUsedIp: null,

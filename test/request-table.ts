@@ -86,10 +86,10 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     createWorkspace: [one('create', '/v1/workspace', { body: { name: 'Fresh', slug: 'fresh' } })],
     readWorkspace: [one('by slug', ws), one('by id', `/v1/workspace/${world.workspaceId}`)],
     updateWorkspace: [one('rename', ws, { body: { name: 'Renamed' } })],
-    deleteWorkspace: [one('delete', ws)],
+    deleteWorkspace: [one('delete', ws, { body: { password } })],
     handOverWorkspace: [
-      one('to a member', `${ws}/owner`, { body: { memberId: heirId } }),
-      one('to an absent member', `${ws}/owner`, { body: { memberId: absentId }, into: absentId }),
+      one('to a member', `${ws}/owner`, { body: { memberId: heirId, password } }),
+      one('to an absent member', `${ws}/owner`, { body: { memberId: absentId, password }, into: absentId }),
     ],
     listMembers: [one('list', `${ws}/rbac`)],
     createInvite: [
@@ -189,11 +189,19 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     ...syncAsks(world),
     listTokens: [one('list', `${ws}/tokens?limit=200`)],
     createToken: (['read', 'read-write'] as const).flatMap((permission) =>
-      scopeNames.map((name) => {
-        const newToken = { permission, scope: scopeOf(world, name) }
-        const body = { name: 'fresh', expiresIn: '24h', permission, scope: sentScope(newToken.scope) }
-        return one(`${permission} for ${name}`, `${ws}/tokens`, { body, newToken })
-      }),
+      scopeNames.flatMap((name) =>
+        [false, true].map((mayAdminister) => {
+          const newToken = {
+            permission,
+            scope: scopeOf(world, name),
+            ...(mayAdminister && ({ mayAdminister } as const)),
+          }
+          const mark = mayAdminister ? { mayAdminister, password } : {}
+          const body = { name: 'fresh', expiresIn: '24h', permission, scope: sentScope(newToken.scope), ...mark }
+          const what = `${permission} for ${name}${mayAdminister ? ' that may administer' : ''}`
+          return one(what, `${ws}/tokens`, { body, newToken })
+        }),
+      ),
     ),
     createCliToken: [environments.right, environments.wrong, absentId].map((environmentId) =>
       one(`for ${environmentId}`, `${ws}/tokens/cli`, { body: { environmentId }, into: environmentId }),

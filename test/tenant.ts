@@ -4,6 +4,7 @@ import {
   createProject,
   createToken,
   exchange,
+  password,
   registerOwner,
   type TestService,
   type TestUser,
@@ -43,7 +44,8 @@ async function createTenant(service: TestService, owner: TestUser, slug: string)
   const admin = await addUser(service, `admin@${slug}.example.com`, { workspaceId: body.id, role: 'admin' })
   const world = await createWorld(service, owner, member.memberId ?? '', slug)
   const read = await createToken(service, owner.session, { permission: 'read' }, slug)
-  const write = await createToken(service, owner.session, {}, slug)
+  const mark = { mayAdminister: true, expiresIn: '24h', password } as const
+  const write = await createToken(service, owner.session, mark, slug)
   const adminToken = await createToken(service, admin.session, {}, slug)
   const credentials = {
     session: owner.session,

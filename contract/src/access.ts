@@ -27,9 +27,11 @@ export const explainedActions = [
   'share:write',
   'sync:read',
   'sync:write',
+  'sync:transfer',
   'token:read',
   'token:create',
   'token:write',
+  'token:transfer',
   'oidc:read',
   'oidc:write',
   'audit:read',
@@ -87,6 +89,8 @@ export const AccessRow = Type.Object({
   /** For a token: whose rights limit it. */
   ownerName: nullable(Type.String()),
   isOwner: Type.Boolean(),
+  /** For a token: whether it may manage members, invites, service accounts and identities. */
+  mayAdminister: Type.Boolean(),
   /** Why this actor gets nothing at the moment, such as a policy; null if nothing stands in the way. */
   problem: nullable(Type.String()),
   /** Only environments that the actor can read. */

@@ -33,7 +33,21 @@ export const ConfirmingPassword = Type.Optional(
   Type.String({ maxLength: 256, description: 'The password of the account' }),
 )
 
+/**
+ * Proof that the person is there, for acts that a stolen session must not allow: the password, or a code of the
+ * authenticator app or a recovery code.
+ */
+export const confirmation = {
+  password: ConfirmingPassword,
+  code: Type.Optional(
+    Type.String({ maxLength: 64, description: 'A code of the second factor, instead of the password' }),
+  ),
+}
+
 export const closed = { additionalProperties: false } as const
+
+export const Confirmation = Type.Object(confirmation, closed)
+export type Confirmation = Static<typeof Confirmation>
 
 export const Success = Type.Object({ success: Type.Boolean() })
 export const ErrorBody = Type.Object({ message: Type.String() }, closed)

@@ -48,6 +48,8 @@ export const Me = Type.Object({
     permission: Permission,
     scope: Scope,
     workspaceId: nullable(Id),
+    /** The mark of a token, which its JWTs inherit; false for every other credential. */
+    mayAdminister: Type.Boolean(),
     expiresAt: MaybeTimestamp,
   }),
 })

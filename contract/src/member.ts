@@ -52,6 +52,30 @@ export const MemberChange = Type.Object(
 )
 export type MemberChange = Static<typeof MemberChange>
 
+/** What a person made that belongs to the workspace, and stays unless somebody ends it by its own call. */
+const Staying = Type.Object({
+  serviceAccounts: Type.Array(Type.Object({ id: Id, name: Type.String(), tokens: Type.Integer() })),
+  /** Tokens of service accounts: the person may know their values. */
+  tokens: Type.Array(
+    Type.Object({
+      id: Id,
+      name: Type.String(),
+      serviceAccountId: Id,
+      serviceAccountName: Type.String(),
+      expiresAt: MaybeTimestamp,
+      lastUsedAt: MaybeTimestamp,
+    }),
+  ),
+  /** Also those from before makers were recorded, with `isMakerKnown` false. */
+  identities: Type.Array(
+    Type.Object({ id: Id, name: Type.String(), issuer: Type.String(), isMakerKnown: Type.Boolean() }),
+  ),
+  /** Syncs that were given to a service account. */
+  syncs: Type.Array(Type.Object({ id: Id, name: Type.String(), projectId: Id })),
+  /** Shares that were made with a token of a service account. */
+  shares: Type.Array(Type.Object({ id: Id, label: Type.String(), projectId: Id, expiresAt: Timestamp })),
+})
+
 /** What ends with a member or a service account. Tokens and syncs can be transferred to a service account before. */
 export const Removal = Type.Object({
   ...Success.properties,
@@ -61,6 +85,8 @@ export const Removal = Type.Object({
       name: Type.String(),
       permission: Permission,
       scope: Scope,
+      /** Such a token cannot be transferred. */
+      mayAdminister: Type.Boolean(),
       expiresAt: MaybeTimestamp,
       lastUsedAt: MaybeTimestamp,
     }),
@@ -68,7 +94,10 @@ export const Removal = Type.Object({
   /** They keep their entries at the target, and push no more. */
   syncs: Type.Array(Type.Object({ id: Id, name: Type.String(), projectId: Id })),
   shares: Type.Integer(),
+  /** Open invites that the person sent. */
+  invites: Type.Array(Type.Object({ id: Id, email: Type.String(), expiresAt: Timestamp })),
   personalValues: Type.Integer(),
+  stays: Staying,
 })
 export type Removal = Static<typeof Removal>
 
@@ -102,7 +131,7 @@ export const memberEndpoints = {
     method: 'DELETE',
     path: `${list}/:id`,
     area: 'member',
-    summary: 'Remove a member, including their tokens and personal values in the workspace, or an invite',
+    summary: 'Remove a member, including their tokens, open invites and personal values in the workspace, or an invite',
     permission: 'member:write',
     params: IdPath,
     query: DryRunQuery,

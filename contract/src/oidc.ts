@@ -42,6 +42,8 @@ export const Identity = Type.Object({
   scope: Scope,
   enabled: Type.Boolean(),
   createdAt: Timestamp,
+  /** Null for an identity from before this was recorded. */
+  createdById: nullable(Id),
   updatedAt: Timestamp,
   lastUsedAt: MaybeTimestamp,
 })

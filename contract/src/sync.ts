@@ -318,7 +318,7 @@ export const syncEndpoints = {
     path: `${list}/:id/transfer`,
     area,
     summary: 'Give a sync to a service account, whose grants then limit what it pushes',
-    permission: 'service:write',
+    permission: 'sync:transfer',
     params: SyncPath,
     body: Transfer,
     status: 200,

@@ -1,6 +1,7 @@
 import type { Endpoint } from './endpoint.ts'
 import {
   closed,
+  confirmation,
   Id,
   IdPath,
   MaybeTimestamp,
@@ -36,6 +37,7 @@ export const Token = Type.Object({
   lastUsedAt: MaybeTimestamp,
   lastUsedIp: nullable(Type.String()),
   revokedAt: MaybeTimestamp,
+  mayAdminister: Type.Boolean(),
   allowedIps: Type.Array(Type.String()),
 })
 export type Token = Static<typeof Token>
@@ -47,6 +49,9 @@ export const AddressList = Type.Array(Type.String({ minLength: 2, maxLength: 50,
 
 export const tokenLifetimes = ['24h', '5d', '30d', '60d', '3m', '6m', '1y', 'never'] as const
 
+/** The longest life of a token that may administer. */
+export const longestAdministeringLifetime = '3m'
+
 export const NewToken = Type.Object(
   {
     name: Name,
@@ -54,6 +59,12 @@ export const NewToken = Type.Object(
     scope: NewScope,
     expiresIn: words(...tokenLifetimes),
     allowedIps: Type.Optional(AddressList),
+    /**
+     * Lets the token manage members, invites, service accounts and identities, if its owner is an admin of the whole
+     * workspace. Needs the password or a code here. Only tokens of people have it.
+     */
+    mayAdminister: Type.Optional(Type.Boolean()),
+    ...confirmation,
   },
   closed,
 )
@@ -67,12 +78,17 @@ export const IssuedToken = Type.Object({
   prefix: Type.String(),
   permission: Permission,
   scope: Scope,
+  mayAdminister: Type.Boolean(),
   expiresAt: MaybeTimestamp,
 })
 export type IssuedToken = Static<typeof IssuedToken>
 
 export const TokenRotation = Type.Object(
-  { graceSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400 })) },
+  {
+    graceSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400 })),
+    /** Needed for a token that may administer. */
+    ...confirmation,
+  },
   closed,
 )
 export type TokenRotation = Static<typeof TokenRotation>
@@ -141,7 +157,7 @@ export const tokenEndpoints = {
     path: `${list}/:id/transfer`,
     area: 'tokens',
     summary: 'Give a token to a service account whose grants include all that the token may do; its value stays',
-    permission: 'service:write',
+    permission: 'token:transfer',
     params: IdPath,
     body: Transfer,
     status: 200,

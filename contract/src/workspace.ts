@@ -1,5 +1,18 @@
 import type { Endpoint } from './endpoint.ts'
-import { closed, Grants, Id, Name, Role, Scope, Slug, Success, Timestamp, WorkspacePath } from './field.ts'
+import {
+  Confirmation,
+  closed,
+  confirmation,
+  Grants,
+  Id,
+  Name,
+  Role,
+  Scope,
+  Slug,
+  Success,
+  Timestamp,
+  WorkspacePath,
+} from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 export const Workspace = Type.Object({
@@ -21,7 +34,7 @@ export const WorkspaceChange = Type.Object(
   { ...closed, minProperties: 1 },
 )
 export type WorkspaceChange = Static<typeof WorkspaceChange>
-export const Handover = Type.Object({ memberId: Id }, closed)
+export const Handover = Type.Object({ memberId: Id, ...confirmation }, closed)
 export type Handover = Static<typeof Handover>
 
 /** Path segments that could be mistaken for a slug: no workspace or project may have one of them as its slug. */
@@ -123,9 +136,10 @@ export const workspaceEndpoints = {
     method: 'DELETE',
     path: one,
     area: 'workspace',
-    summary: 'Delete a workspace and everything in it',
+    summary: 'Delete a workspace and everything in it, with your password or a code',
     permission: 'workspace:delete',
     params: WorkspacePath,
+    body: Confirmation,
     status: 200,
     response: Success,
     errors: [403, 404],
@@ -134,7 +148,7 @@ export const workspaceEndpoints = {
     method: 'POST',
     path: `${one}/owner`,
     area: 'workspace',
-    summary: 'Transfer ownership to another member',
+    summary: 'Transfer ownership to another member, with your password or a code',
     permission: 'workspace:handover',
     params: WorkspacePath,
     body: Handover,

@@ -15,6 +15,7 @@ export type AccessRow = {
   actor: AccessActor
   ownerName: string | null
   isOwner: boolean
+  mayAdminister: boolean
   problem: string | null
   environments: { projectId: string; environmentId: string; right: 'read' | 'write' | 'admin' }[]
 }
@@ -44,9 +45,11 @@ export type ExplainQuery = {
     | 'share:write'
     | 'sync:read'
     | 'sync:write'
+    | 'sync:transfer'
     | 'token:read'
     | 'token:create'
     | 'token:write'
+    | 'token:transfer'
     | 'oidc:read'
     | 'oidc:write'
     | 'audit:read'
@@ -175,6 +178,8 @@ export type EnvironmentChange = { name?: string; hasPersonalOverrides?: boolean 
 
 export type NewEnvironment = { name: string; hasPersonalOverrides?: boolean }
 
+export type Confirmation = { password?: string; code?: string }
+
 export type DryRunQuery = { dryRun?: boolean }
 
 export type EnvironmentPath = { ws: string; prj: string; environmentId: string }
@@ -290,6 +295,7 @@ export type Me = {
     permission: Permission
     scope: Scope
     workspaceId: string | null
+    mayAdminister: boolean
     expiresAt: string | null
   }
 }
@@ -348,12 +354,28 @@ export type Removal = {
     name: string
     permission: Permission
     scope: Scope
+    mayAdminister: boolean
     expiresAt: string | null
     lastUsedAt: string | null
   }[]
   syncs: { id: string; name: string; projectId: string }[]
   shares: number
+  invites: { id: string; email: string; expiresAt: string }[]
   personalValues: number
+  stays: {
+    serviceAccounts: { id: string; name: string; tokens: number }[]
+    tokens: {
+      id: string
+      name: string
+      serviceAccountId: string
+      serviceAccountName: string
+      expiresAt: string | null
+      lastUsedAt: string | null
+    }[]
+    identities: { id: string; name: string; issuer: string; isMakerKnown: boolean }[]
+    syncs: { id: string; name: string; projectId: string }[]
+    shares: { id: string; label: string; projectId: string; expiresAt: string }[]
+  }
 }
 
 export type MfaCode = { code: string }
@@ -379,6 +401,7 @@ export type Identity = {
   scope: Scope
   enabled: boolean
   createdAt: string
+  createdById: string | null
   updatedAt: string
   lastUsedAt: string | null
 }
@@ -890,6 +913,7 @@ export type IssuedToken = {
   prefix: string
   permission: Permission
   scope: Scope
+  mayAdminister: boolean
   expiresAt: string | null
 }
 
@@ -901,6 +925,9 @@ export type NewToken = {
   scope: NewScope
   expiresIn: '24h' | '5d' | '30d' | '60d' | '3m' | '6m' | '1y' | 'never'
   allowedIps?: string[]
+  mayAdminister?: boolean
+  password?: string
+  code?: string
 }
 
 export type Token = {
@@ -920,14 +947,15 @@ export type Token = {
   lastUsedAt: string | null
   lastUsedIp: string | null
   revokedAt: string | null
+  mayAdminister: boolean
   allowedIps: string[]
 }
 
 export type TokenListQuery = { limit?: number; cursor?: string }
 
-export type TokenRotation = { graceSeconds?: number }
+export type TokenRotation = { graceSeconds?: number; password?: string; code?: string }
 
-export type Handover = { memberId: string }
+export type Handover = { memberId: string; password?: string; code?: string }
 
 export type NewWorkspace = { name: string; slug: string }
 
@@ -1031,9 +1059,9 @@ export type Api = {
       grants: Grant[]
       createdAt: string
     }>
-    /** Delete a workspace and everything in it. */
-    delete(params: WorkspacePath, options?: CallOptions): Promise<Success>
-    /** Transfer ownership to another member. */
+    /** Delete a workspace and everything in it, with your password or a code. */
+    delete(params: WorkspacePath, body?: Confirmation, options?: CallOptions): Promise<Success>
+    /** Transfer ownership to another member, with your password or a code. */
     handOver(params: WorkspacePath, body: Handover, options?: CallOptions): Promise<Success>
     /** Read the policy of a workspace. */
     readPolicy(params: WorkspacePath, options?: CallOptions): Promise<Policy>
@@ -1062,7 +1090,7 @@ export type Api = {
       expiresAt?: string
       mail?: 'off' | 'sending' | 'sent' | 'failed'
     }>
-    /** Remove a member, including their tokens and personal values in the workspace, or an invite. */
+    /** Remove a member, including their tokens, open invites and personal values in the workspace, or an invite. */
     remove(params: IdPath, query?: DryRunQuery, options?: CallOptions): Promise<Removal>
     /** Remove the second factor of a member who has lost it and belongs to no other workspace. */
     resetMfa(params: IdPath, options?: CallOptions): Promise<Success>
@@ -1269,6 +1297,7 @@ export type Api = {
       lastUsedAt: string | null
       lastUsedIp: string | null
       revokedAt: string | null
+      mayAdminister: boolean
       allowedIps: string[]
     }>
     /** Revoke a token. */
@@ -1328,6 +1357,7 @@ export type Api = {
       scope: Scope
       enabled: boolean
       createdAt: string
+      createdById: string | null
       updatedAt: string
       lastUsedAt: string | null
     }>

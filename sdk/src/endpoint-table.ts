@@ -34,7 +34,7 @@ export const endpointTable = {
     create: ['POST', '/v1/workspace', 'b'],
     read: ['GET', '/v1/workspace/:ws', ''],
     update: ['PUT', '/v1/workspace/:ws', 'b'],
-    delete: ['DELETE', '/v1/workspace/:ws', ''],
+    delete: ['DELETE', '/v1/workspace/:ws', 'b'],
     handOver: ['POST', '/v1/workspace/:ws/owner', 'b'],
     readPolicy: ['GET', '/v1/workspace/:ws/policy', ''],
     updatePolicy: ['PUT', '/v1/workspace/:ws/policy', 'b'],

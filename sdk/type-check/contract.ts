@@ -59,6 +59,7 @@ export type Types = AllTrue<
     Same<sdk.Environment, Static<typeof environmentContract.Environment>>,
     Same<sdk.EnvironmentChange, Static<typeof environmentContract.EnvironmentChange>>,
     Same<sdk.NewEnvironment, Static<typeof environmentContract.NewEnvironment>>,
+    Same<sdk.Confirmation, Static<typeof fieldContract.Confirmation>>,
     Same<sdk.DryRunQuery, Static<typeof fieldContract.DryRunQuery>>,
     Same<sdk.EnvironmentPath, Static<typeof fieldContract.EnvironmentPath>>,
     Same<sdk.ErrorBody, Static<typeof fieldContract.ErrorBody>>,
@@ -264,7 +265,10 @@ export type Calls = AllTrue<
       [Static<Endpoints['updateWorkspace']['params']>, Static<Endpoints['updateWorkspace']['body']>]
     >,
     Same<Awaited<ReturnType<sdk.Api['workspace']['update']>>, Static<Endpoints['updateWorkspace']['response']>>,
-    Same<Given<sdk.Api['workspace']['delete']>, [Static<Endpoints['deleteWorkspace']['params']>]>,
+    Same<
+      Given<sdk.Api['workspace']['delete']>,
+      [Static<Endpoints['deleteWorkspace']['params']>, Static<Endpoints['deleteWorkspace']['body']>]
+    >,
     Same<Awaited<ReturnType<sdk.Api['workspace']['delete']>>, Static<Endpoints['deleteWorkspace']['response']>>,
     Same<
       Given<sdk.Api['workspace']['handOver']>,

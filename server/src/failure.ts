@@ -21,6 +21,10 @@ const catalogue = {
   forbidden: { status: 403, message: 'You do not have permission to do this.' },
   readOnly: { status: 403, message: 'This credential is read-only.' },
   sessionOnly: { status: 403, message: 'Only a signed-in person can do this, not a token.' },
+  sessionOrMarked: {
+    status: 403,
+    message: 'This decides who else has access: sign in, or use a token that was created with mayAdminister.',
+  },
   notFound: { status: 404, message: 'Not found.' },
   conflict: { status: 409, message: 'This conflicts with existing data.' },
   preconditionFailed: { status: 412, message: 'This has changed since you read it: read it again.' },

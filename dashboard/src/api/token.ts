@@ -1,5 +1,5 @@
 /** API tokens. Their values are returned once and never enter the cache. */
-import type { IssuedToken, NewToken } from '@coffer/sdk'
+import type { IssuedToken, NewToken, TokenRotation } from '@coffer/sdk'
 import { infiniteQueryOptions } from '@tanstack/react-query'
 import { api } from './client.ts'
 import { loadPage, paged } from './list-page.ts'
@@ -18,8 +18,8 @@ export async function createToken(ws: string, fields: NewToken): Promise<IssuedT
   return issued
 }
 
-export async function rotateToken(ws: string, id: string, graceSeconds: number): Promise<IssuedToken> {
-  const issued = await api.token.rotate({ ws, id }, { graceSeconds })
+export async function rotateToken(ws: string, id: string, rotation: TokenRotation): Promise<IssuedToken> {
+  const issued = await api.token.rotate({ ws, id }, rotation)
   await refresh(ws)
   return issued
 }

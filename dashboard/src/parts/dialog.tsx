@@ -1,8 +1,11 @@
 /** Modal dialogs and side drawers. Focus stays inside, Escape closes, and focus returns to the opener. */
+import type { Confirmation } from '@coffer/sdk'
 import { type ReactNode, useState } from 'react'
 import { Button } from './button.tsx'
+import { ConfirmationField, confirmationFields, confirmationOf, isConfirmed } from './confirmation.tsx'
 import { ErrorNote } from './error-note.tsx'
 import { TextField } from './field.tsx'
+import { errorBeside } from './field-error.ts'
 import { lazyPart, useLazyPart } from './lazy-part.ts'
 import type { DialogProps } from './opened-dialog.tsx'
 
@@ -29,7 +32,9 @@ type ConfirmProps = {
   readonly isWaiting?: boolean
   /** Primary for what destroys nothing. */
   readonly kind?: 'danger' | 'primary'
-  readonly onConfirm: () => Promise<unknown>
+  /** Asks for the password or a code, which `onConfirm` gets. */
+  readonly asksWho?: boolean
+  readonly onConfirm: (confirmation: Confirmation) => Promise<unknown>
 }
 
 /** Asks before something destructive, and stays open with the reason if it fails. */
@@ -41,15 +46,18 @@ export function ConfirmDialog({
   action,
   typed,
   kind,
+  asksWho = false,
   onConfirm,
   ...rest
 }: ConfirmProps) {
   const [text, setText] = useState('')
+  const [given, setGiven] = useState<Confirmation>({})
   const [isBusy, setBusy] = useState(false)
   const [error, setError] = useState<unknown>()
 
   function close(): void {
     setText('')
+    setGiven({})
     setError(undefined)
     onClose()
   }
@@ -58,7 +66,7 @@ export function ConfirmDialog({
     setBusy(true)
     setError(undefined)
     try {
-      await onConfirm()
+      await onConfirm(confirmationOf(given))
       close()
     } catch (cause) {
       setError(cause)
@@ -75,7 +83,7 @@ export function ConfirmDialog({
       <Button
         kind={kind ?? 'danger'}
         isBusy={isBusy}
-        disabled={rest.isWaiting || (typed !== undefined && text !== typed)}
+        disabled={rest.isWaiting || (typed !== undefined && text !== typed) || (asksWho && !isConfirmed(given))}
         onClick={confirm}
       >
         {action}
@@ -93,7 +101,8 @@ export function ConfirmDialog({
             onChange={(event) => setText(event.target.value)}
           />
         )}
-        <ErrorNote error={error} />
+        {asksWho && <ConfirmationField value={given} error={error} onChange={setGiven} />}
+        <ErrorNote error={asksWho ? errorBeside(error, ...confirmationFields) : error} />
       </div>
     </Dialog>
   )

@@ -50,6 +50,10 @@ export function grantOf(credential: Credential): TokenRecord | IdentityRecord | 
   return 'identity' in credential ? credential.identity : undefined
 }
 
+/** JWTs of a token inherit its mark, because the record of the token is their credential too. */
+export const mayAdminister = (credential: Credential): boolean =>
+  'sessionId' in credential || ('token' in credential && credential.token.mayAdminister)
+
 export function credentialPermission(credential: Credential): Permission {
   return grantOf(credential)?.permission ?? 'read-write'
 }

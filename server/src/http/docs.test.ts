@@ -130,6 +130,7 @@ test('every curl example of docs/access.md succeeds, in the order of the page', 
   const count = await runPage('access.md', folder, {
     COFFER: service.url,
     W: `${service.url}/v1/workspace/main`,
+    PASSWORD: password,
     SESSION: session,
     PROJECT: id,
     STAGING: environments[1]?.id ?? '',

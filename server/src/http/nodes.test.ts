@@ -173,7 +173,7 @@ describe('a change on one node takes effect on both:', () => {
     const { token, jwt } = await tokenAndJwt(owner.session, slug)
     const path = `/v1/workspace/${slug}/team`
     await nodes.warm([owner.session, token, jwt], path)
-    const remove = () => here.call('DELETE', `/v1/workspace/${slug}`, { token: owner.session })
+    const remove = () => here.call('DELETE', `/v1/workspace/${slug}`, { token: owner.session, body: { password } })
     await expectEverywhere(remove, [token, jwt], 401, path)
     for (const node of [here, there]) expect(await statusOf(node, owner.session, path)).toBe(404)
   })

@@ -122,7 +122,9 @@ function swaps(): Swap[] {
 /** Whether the credential passes the checks that come before the resources are looked up. */
 const mayAsk = (credential: CredentialName, { endpoint, ask }: Request) =>
   credential === 'session' || !(ask.isPersonal || sessionOnly.includes(endpoint.permission))
-const sessionOnly = ['token:create', 'service:token', 'workspace:handover']
+const sessionOnly = [
+  ...['token:create', 'token:transfer', 'service:token', 'policy:write', 'workspace:handover', 'workspace:delete'],
+]
 
 const volatileHeaders = new Set(['date', 'x-request-id', 'ratelimit-remaining', 'ratelimit-reset'])
 

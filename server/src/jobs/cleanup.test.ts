@@ -143,8 +143,12 @@ describe('deleting', () => {
     await service.call('POST', '/v1/workspace/other/project', { token: owner.session, body: place })
     const secrets = { environments: ['development'], secrets: [{ key: 'A', value: 'one' }] }
     await service.call('POST', '/v1/workspace/other/project/api/secret', { token: owner.session, body: secrets })
-    expect((await service.call('DELETE', '/v1/workspace/other', { token: owner.session })).status).toBe(200)
-    expect((await service.call('GET', '/v1/workspace/other', { token: owner.session })).status).toBe(404)
+    expect(
+      (await service.call('DELETE', '/v1/workspace/other', { token: owner.session, body: { password } })).status,
+    ).toBe(200)
+    expect(
+      (await service.call('GET', '/v1/workspace/other', { token: owner.session, body: { password } })).status,
+    ).toBe(404)
     await clean()
     for (const table of tables) {
       expect(await raw.query(`select secret_id from ${table} where workspace_id = ?`, [body.id])).toEqual([])

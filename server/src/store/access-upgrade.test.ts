@@ -231,8 +231,9 @@ test('an old node refuses the tokens of a service account', async () => {
     const hashes = { hash: hashBearer(keys.keyring.active, value), hashRootId: keys.keyring.active.id }
     const previous = { previousHash: null, previousHashRootId: null, previousUntil: null, generation: 0 }
     const unused = { lastUsedAt: null, lastUsedIp: null, revokedAt: null, expiresAt: null, allowedIps: [] }
+    const unmarked = { mayAdminister: false }
     await store.tokens.insert({
-      ...{ ...hashes, ...previous, ...unused, id: tokenId, workspaceId, createdBy: owner.id, createdAt },
+      ...{ ...hashes, ...previous, ...unused, ...unmarked, id: tokenId, workspaceId, createdBy: owner.id, createdAt },
       ...{ serviceAccountId: accountId, name: 'ci', type: 'static', prefix: '', permission: 'read-write' },
       scope: everything,
     })

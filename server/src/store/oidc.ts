@@ -19,6 +19,8 @@ export type IdentityRecord = {
   readonly enabled: boolean
   /** JWTs issued under an earlier generation are invalid. */
   readonly generation: number
+  /** Null for an identity from before this was recorded. Grants nothing, so no MAC covers it. */
+  readonly createdBy: string | null
   readonly createdAt: number
   readonly updatedAt: number
   readonly lastUsedAt: number | null
@@ -28,7 +30,7 @@ type IdentityRow = Omit<IdentityRecord, 'claims' | 'scope' | 'enabled'> &
 
 const columns = fragment(`
   id, workspace_id as "workspaceId", name, issuer, audience, subject, claims, permission, scope,
-  is_enabled as "isEnabled", generation, created_at as "createdAt", updated_at as "updatedAt",
+  is_enabled as "isEnabled", generation, created_by as "createdBy", created_at as "createdAt", updated_at as "updatedAt",
   last_used_at as "lastUsedAt", mac, mac_root_id as "macRootId"`)
 
 type IdentityFields = Omit<IdentityRow, keyof RowMac>
@@ -123,9 +125,9 @@ export function oidcStore(db: Db, keys: Keys) {
       const row = toRow(identity)
       await db.run(sql`
         insert into oidc_identity (id, workspace_id, name, issuer, audience, subject, claims, permission, scope,
-          is_enabled, generation, created_at, updated_at, mac, mac_root_id)
+          is_enabled, generation, created_by, created_at, updated_at, mac, mac_root_id)
         values (${row.id}, ${row.workspaceId}, ${row.name}, ${row.issuer}, ${row.audience}, ${row.subject},
-          ${row.claims}, ${row.permission}, ${row.scope}, ${row.isEnabled}, ${row.generation}, ${row.createdAt},
+          ${row.claims}, ${row.permission}, ${row.scope}, ${row.isEnabled}, ${row.generation}, ${row.createdBy}, ${row.createdAt},
           ${row.updatedAt}, ${row.mac}, ${row.macRootId})`)
     },
 

@@ -22,6 +22,7 @@ import { secretStore } from './secret/secret.ts'
 import { secretValueStore } from './secret/value.ts'
 import { secretVersionStore } from './secret/version.ts'
 import { shareStore } from './share/share.ts'
+import { stayingShareStore } from './share/staying.ts'
 import { shareViewStore } from './share/view.ts'
 import { syncLeaseStore } from './sync/lease.ts'
 import { syncLedgerStore } from './sync/ledger.ts'
@@ -68,6 +69,7 @@ export function createStore(db: Db, keys: Keys) {
     sessionFactors: sessionFactorStore(db, keys),
     shares: shareStore(db, keys),
     shareViews: shareViewStore(db),
+    stayingShares: stayingShareStore(db),
     syncs: syncStore(db, keys),
     syncLeases: syncLeaseStore(db),
     syncLedger: syncLedgerStore(db),

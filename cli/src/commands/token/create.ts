@@ -1,6 +1,7 @@
 import { defineCommand } from '../../command.ts'
 import { usageError } from '../../error.ts'
 import { readSettings } from '../../place/place.ts'
+import { askConfirmation } from '../../session/confirmation.ts'
 import { newTokenFlags, readNewToken } from '../../token/new-token.ts'
 import { scopeWords } from '../../token/scope.ts'
 import { openWorkspace, showToken } from '../../token/token.ts'
@@ -8,20 +9,32 @@ import { openWorkspace, showToken } from '../../token/token.ts'
 export const create = defineCommand({
   usage: 'NAME',
   args: [1, 1],
-  flags: newTokenFlags,
+  flags: {
+    ...newTokenFlags,
+    'may-administer': {
+      type: 'boolean',
+      about: 'May manage members, invites, service accounts and identities; asks for password or code',
+    },
+  },
   details: `
 Creates an API token, for a server or a pipeline. The token is printed once and cannot be read again. Without --scope it
 reaches the environment of this folder. It ends when you leave the workspace: a service account's does not
 (coffer service-account).
 
+A token with --may-administer may also manage members, invites, service accounts and identities, if you are an admin of the
+whole workspace. The command asks for your password, or for a code of your authenticator app. Such a token lives 3m at
+most.
+
 Examples:
   coffer token create ci --scope shop/production
   coffer token create deploy --permission read-write --scope shop --expires 24h --ip 203.0.113.0/24
+  coffer token create ops --may-administer --permission read-write --scope all --expires 24h
   coffer token create ci --raw > /run/secrets/coffer-token`,
   async run(ctx, { flags, args: [name = ''] }) {
     const workspace = openWorkspace(ctx)
     const { token, scopeText } = await readNewToken(ctx, workspace, name, flags, () => placeOf(ctx))
-    const issued = await workspace.api.token.create({ ws: workspace.ws }, token)
+    const mark = flags['may-administer'] ? { mayAdminister: true, ...(await askConfirmation(ctx)) } : {}
+    const issued = await workspace.api.token.create({ ws: workspace.ws }, { ...token, ...mark })
     await showToken(ctx, scopeText, issued, flags.raw)
   },
 })

@@ -25,7 +25,7 @@ Examples:
         token.id,
         token.name,
         `${token.prefix}…`,
-        token.permission,
+        token.mayAdminister ? `${token.permission}, administers` : token.permission,
         await places.describe(token.scope),
         stateOf(ctx, token),
         at(token.expiresAt, 'never'),

@@ -1,6 +1,7 @@
 import { defineCommand } from '../../command.ts'
 import { parseDuration } from '../../duration.ts'
 import { usageError } from '../../error.ts'
+import { askConfirmation } from '../../session/confirmation.ts'
 import { openPlaces } from '../../token/scope.ts'
 import { openWorkspace, requireToken, showToken } from '../../token/token.ts'
 
@@ -14,7 +15,8 @@ export const rotate = defineCommand({
     raw: { type: 'boolean', about: 'Print the token alone, without a line break at its end' },
   },
   details: `
-Replaces a token by a new one with the same rights. The new one is printed once.
+Replaces a token by a new one with the same rights. The new one is printed once. For a token that may administer, the
+command asks for your password or a code.
 
 Examples:
   coffer token rotate ci --grace 1h
@@ -25,9 +27,10 @@ Examples:
     if (graceSeconds > maxGraceSeconds) throw usageError('--grace is 24h at most.')
     const workspace = openWorkspace(ctx)
     const { api, ws } = workspace
-    const { id, scope } = await requireToken(ctx, workspace, given)
+    const { id, scope, mayAdminister } = await requireToken(ctx, workspace, given)
     const scopeText = await (await openPlaces(api, ws)).describe(scope)
-    const issued = await api.token.rotate({ ws, id }, { graceSeconds })
+    const confirmation = mayAdminister ? await askConfirmation(ctx) : {}
+    const issued = await api.token.rotate({ ws, id }, { graceSeconds, ...confirmation })
     await showToken(ctx, scopeText, issued, flags.raw)
   },
 })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openShell } from '../../../../test/cli.ts'
-import { createProject, createToken } from '../../../../test/harness.ts'
+import { createProject, createToken, password } from '../../../../test/harness.ts'
 import { type SdkService, startSdkService } from '../../../../test/sdk-service.ts'
 
 let coffer: SdkService
@@ -120,4 +120,41 @@ test('asks before it revokes', async () => {
   session.type('n')
   expect(await session.ended).toMatchObject({ code: 130 })
   expect((await shellOf().coffer(['token', 'list'])).out).toContain('\tasked\t')
+})
+
+test('--may-administer asks for the password on a terminal, and the list marks the token', async () => {
+  const shell = shellOf()
+  const args = ['token', 'create', 'ops', '--may-administer', '--permission', 'read-write', '--scope', 'all']
+  const session = shell.terminal([...args, '--expires', '24h'])
+  await session.see('Your password, or a code')
+  session.type(`${password}\r`)
+  const { code } = await session.ended
+  const out = session.screen()
+  expect(code, out).toBe(0)
+  expect(out).not.toContain(password)
+  const listed = await shell.coffer(['token', 'list'])
+  expect(listed.out).toContain('\tread-write, administers\t')
+})
+
+test('--may-administer without a terminal, with a wrong password or for too long creates nothing', async () => {
+  const shell = shellOf()
+  const args = ['token', 'create', 'none', '--may-administer', '--permission', 'read-write', '--scope', 'all']
+  expect(await shell.coffer([...args, '--expires', '24h'])).toMatchObject({
+    code: 2,
+    out: '',
+    err: expect.stringContaining('There is nobody to ask here'),
+  })
+  for (const [expires, answer, reason] of [
+    ['24h', 'not the password', 'password: is wrong.'],
+    ['1y', password, 'expiresIn: a token that may administer lives 3m at most.'],
+  ] as const) {
+    const session = shell.terminal([...args, '--expires', expires])
+    await session.see('Your password, or a code')
+    session.type(`${answer}\r`)
+    const { code } = await session.ended
+    const out = session.screen()
+    expect(code).not.toBe(0)
+    expect(out).toContain(reason)
+  }
+  expect((await shell.coffer(['token', 'list'])).out).not.toContain('\tnone\t')
 })

@@ -107,12 +107,13 @@ function TokenTable({ ws, tokens, teams, isManager, onStep }: TokenTableProps) {
   return (
     <Table label="Tokens" columns={[...columns, '']}>
       {tokens.map((token) => {
-        const { id, name, prefix, permission, scope, createdAt, type, ownerType } = token
+        const { id, name, prefix, permission, scope, createdAt, type, ownerType, mayAdminister } = token
         const creator = creatorOf(token)
         const hasEnded = isEnded(stateOf(token, Date.now()))
         // Rotating shows the new value, which must not give an admin the rights of the owner or personal values.
         const isOthers = ownerType === 'user' && !token.isOwner
-        const isHeld = isOthers && (type === 'cli' || (creator?.isOwner !== false && permission !== 'read'))
+        const isHeld =
+          isOthers && (mayAdminister || type === 'cli' || (creator?.isOwner !== false && permission !== 'read'))
         const entry = (text: string, kind: 'rotate' | 'transfer' | 'revoke') => ({
           text,
           onSelect: () => onStep({ kind, token }),
@@ -120,7 +121,7 @@ function TokenTable({ ws, tokens, teams, isManager, onStep }: TokenTableProps) {
         const groups = [
           [
             ...(isHeld ? [] : [entry('Rotate', 'rotate')]),
-            ...(isManager && type !== 'cli' ? [entry('Transfer', 'transfer')] : []),
+            ...(isManager && type !== 'cli' && !mayAdminister ? [entry('Transfer', 'transfer')] : []),
           ],
           [{ ...entry('Revoke', 'revoke'), kind: 'danger' as const }],
         ]
@@ -130,7 +131,9 @@ function TokenTable({ ws, tokens, teams, isManager, onStep }: TokenTableProps) {
               {name}
               <span className="hint font-mono font-normal">{prefix}…</span>
             </th>
-            <td>{permissionName(permission)}</td>
+            <td>
+              {permissionName(permission)} {mayAdminister && <Badge tone="warn">manages access</Badge>}
+            </td>
             <td>{scopeInWords(scope, teams)}</td>
             {isManager && (
               <td>

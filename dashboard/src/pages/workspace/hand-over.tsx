@@ -48,8 +48,9 @@ export function HandOver({ ws }: { readonly ws: string }) {
           isOpen={isOpen}
           onClose={() => setOpen(false)}
           action="Hand over ownership"
-          onConfirm={async () => {
-            await api.workspace.handOver({ ws }, { memberId: chosen.id })
+          asksWho
+          onConfirm={async (confirmation) => {
+            await api.workspace.handOver({ ws }, { memberId: chosen.id, ...confirmation })
             say(`${chosen.user.name} is the owner now.`)
             await queryClient.invalidateQueries({ queryKey: workspacesQuery.queryKey })
             await queryClient.invalidateQueries(membersQuery(ws))

@@ -115,8 +115,9 @@ function DeleteWorkspace({ ws }: { readonly ws: string }) {
         onClose={() => setOpen(false)}
         typed={workspace.slug}
         action={`Delete ${workspace.name}`}
-        onConfirm={async () => {
-          await api.workspace.delete({ ws })
+        asksWho
+        onConfirm={async (confirmation) => {
+          await api.workspace.delete({ ws }, confirmation)
           // A full page load drops everything that this page holds of the workspace.
           location.assign('/')
         }}

@@ -10,7 +10,7 @@ import type { EnvironmentPath, IdPath, ProjectPath, Role, Scope, WorkspacePath }
 import { Failure } from '../../failure.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
 import type { Member } from '../../store/workspace/member.ts'
-import { credentialPermission, grantOf } from '../actor.ts'
+import { credentialPermission, grantOf, mayAdminister } from '../actor.ts'
 import type {
   SnapshotEnvironment,
   SnapshotProject,
@@ -328,6 +328,7 @@ function authorise(ctx: Context, access: Access, permission: WorkspacePermission
   if (rule.whole && !reachesAll(inRole(access, rule.role).reach)) {
     throw new Failure('forbidden', 'This concerns the whole workspace: it needs the scope "all".')
   }
+  if (rule.administers && !mayAdminister(credential)) throw new Failure('sessionOrMarked')
 }
 
 /** Requires the role at a place that the caller sees; without a place, anywhere in the workspace. */

@@ -9,6 +9,8 @@ type Rule = {
   readonly whole?: true
   readonly owner?: true
   readonly session?: true
+  /** Decides who else has access, or what outlives its creator: a person's session, or a token that was created for it. */
+  readonly administers?: true
   /** Changes the project itself, not only the contents of one environment. */
   readonly wholeProject?: true
   /** Creates something that depends on its creator's rights, so an identity, which belongs to no person, may not. */
@@ -34,10 +36,10 @@ export type WorkspacePermission = Exclude<
 export const rules: Record<WorkspacePermission, Rule> = {
   'workspace:read': { role: 'member' },
   'workspace:write': { role: 'admin', writes: true, whole: true },
-  'workspace:delete': { role: 'admin', writes: true, whole: true, owner: true },
+  'workspace:delete': { role: 'admin', writes: true, whole: true, owner: true, session: true },
   'workspace:handover': { role: 'admin', writes: true, whole: true, owner: true, session: true },
   'member:read': { role: 'admin', whole: true },
-  'member:write': { role: 'admin', writes: true, whole: true },
+  'member:write': { role: 'admin', writes: true, whole: true, administers: true },
   'team:read': { role: 'member' },
   'team:create': { role: 'admin', writes: true, whole: true },
   'team:write': { role: 'admin', writes: true },
@@ -55,16 +57,18 @@ export const rules: Record<WorkspacePermission, Rule> = {
   'share:write': { role: 'developer', writes: true, person: true },
   'sync:read': { role: 'admin' },
   'sync:write': { role: 'admin', writes: true, person: true },
+  'sync:transfer': { role: 'admin', writes: true, whole: true, person: true },
   'token:read': { role: 'member' },
   'token:create': { role: 'member', writes: true, session: true },
   'token:write': { role: 'member', writes: true },
+  'token:transfer': { role: 'admin', writes: true, whole: true, session: true },
   'oidc:read': { role: 'admin', whole: true },
-  'oidc:write': { role: 'admin', writes: true, whole: true },
+  'oidc:write': { role: 'admin', writes: true, whole: true, administers: true },
   'audit:read': { role: 'admin', whole: true },
   'service:read': { role: 'admin', whole: true },
-  'service:write': { role: 'admin', writes: true, whole: true },
+  'service:write': { role: 'admin', writes: true, whole: true, administers: true },
   'service:token': { role: 'admin', writes: true, whole: true, session: true },
   'policy:read': { role: 'admin', whole: true, owner: true },
-  'policy:write': { role: 'admin', writes: true, whole: true, owner: true },
+  'policy:write': { role: 'admin', writes: true, whole: true, owner: true, session: true },
   'access:read': { role: 'admin', whole: true },
 }

@@ -36,6 +36,7 @@ export async function readMe(ctx: Context): Promise<Me> {
       permission: credentialPermission(credential),
       scope: grant?.scope ?? everything,
       workspaceId: grant?.workspaceId ?? null,
+      mayAdminister: 'token' in credential && credential.token.mayAdminister,
       expiresAt: maybeIso(credential.expiresAt),
     },
   }

@@ -46,7 +46,7 @@ export async function confirmTotp(ctx: Context, body: MfaCode): Promise<Recovery
   const { userId, sessionId } = requireBrowserSession(ctx)
   await requireWaitingTotp(ctx, userId)
   // A guessed code would give the recovery codes, so guesses are counted here too.
-  const subject = await countCode(ctx, userId)
+  const subject = await countCodeAttempt(ctx, userId)
   const recoveryCodes = await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const { account, totp } = await requireWaitingTotp(ctx, userId)
     const event = { action: 'UPDATE', entity: entity(account, totp.id) } as const
@@ -76,7 +76,7 @@ async function requireWaitingTotp(ctx: Context, userId: string): Promise<{ accou
 }
 
 /** Returns the subject of the count, to be forgotten after a right code. */
-async function countCode(ctx: Context, userId: string): Promise<string> {
+export async function countCodeAttempt(ctx: Context, userId: string): Promise<string> {
   const subject = `code:${userId}`
   await countAttempt(ctx, subject, 'Too many wrong codes: wait before you try again.')
   return subject
@@ -87,7 +87,7 @@ export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void>
   const known = await requireAccount(ctx, userId)
   await requirePassword(ctx, known, body.password, { action: 'DELETE', entity: entity(known, known.totpId ?? '') })
   if (known.totpId === null) throw new Failure('notFound')
-  const subject = await countCode(ctx, userId)
+  const subject = await countCodeAttempt(ctx, userId)
   const isRight = await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const account = await requireSamePassword(ctx, known)
     if (account.totpId === null) throw new Failure('notFound')

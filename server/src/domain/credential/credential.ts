@@ -18,12 +18,9 @@ import type { TokenRecord } from '../../store/token.ts'
 import type { Actor } from '../actor.ts'
 import { createLoadingCache } from '../cache/loading-cache.ts'
 import type { WorkspaceSnapshots } from '../cache/workspace-snapshot.ts'
-import { dayMs, hourMs } from '../time.ts'
+import { sessionIdleMs } from '../session-life.ts'
 import { findRefusal } from './token-refusal.ts'
 import type { Usage } from './usage.ts'
-
-export const sessionIdleMs = { browser: 12 * hourMs, cli: 8 * hourMs } as const
-export const sessionMaxMs = 30 * dayMs
 
 const maxRemembered = 20_000
 

@@ -1,14 +1,21 @@
 /** Creating tokens: of a person, of a command line, and of a service account. */
 import type { IdPath, WorkspacePath } from '@coffer/contract/field'
-import { type IssuedToken, maxTokens, type NewCliToken, type NewToken } from '@coffer/contract/token'
+import {
+  type IssuedToken,
+  longestAdministeringLifetime,
+  maxTokens,
+  type NewCliToken,
+  type NewToken,
+} from '@coffer/contract/token'
 import { newId } from '../../crypto/id.ts'
 import { createBearer, hashBearer, tokenPrefix, withTokenWord } from '../../crypto/token.ts'
 import { Failure, invalid } from '../../failure.ts'
 import { ownerOf } from '../../store/owner.ts'
 import type { TokenRecord } from '../../store/token.ts'
-import { type Access, reauthorise, requireWorkspace } from '../access/access.ts'
+import { type Access, mayManageAll, reauthorise, requireWorkspace } from '../access/access.ts'
 import { requireTokenLife } from '../access/policy.ts'
 import { hasRoleIn, isScopeWithin, requireScopeWithin } from '../access/scope-grant.ts'
+import { requireConfirmation } from '../account/confirmation.ts'
 import { checkAddresses } from '../allowed-address.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
@@ -44,13 +51,33 @@ export async function createToken(ctx: Context, path: WorkspacePath, body: NewTo
       'You can only read in this scope: a read-write token needs the role developer there.',
     )
   }
+  if (body.mayAdminister) {
+    requireAdministrator(access, body)
+    await requireConfirmation(ctx, body, { action: 'CREATE', entity: tokenEntity({ id: '', name: body.name }) })
+  }
   return issueToken(ctx, access, 'token:create', { ...staticPlan(ctx, body), scope, serviceAccountId: null })
+}
+
+function requireAdmin(access: Access): void {
+  if (mayManageAll(access)) return
+  throw new Failure('forbidden', 'Only an admin with the scope "all" can create a token that may administer.')
+}
+
+function requireAdministrator(access: Access, { expiresIn }: Pick<NewToken, 'expiresIn'>): void {
+  requireAdmin(access)
+  const lifetimeMs = lifetimesMs[expiresIn]
+  if (lifetimeMs === null || lifetimeMs > (lifetimesMs[longestAdministeringLifetime] ?? 0)) {
+    throw invalid('expiresIn', `a token that may administer lives ${longestAdministeringLifetime} at most.`)
+  }
 }
 
 export async function createServiceToken(ctx: Context, path: IdPath, body: NewToken): Promise<IssuedToken> {
   const access = await requireWorkspace(ctx, path, 'service:token')
   const account = await ctx.store.serviceAccounts.find(path.id.toLowerCase(), access.snapshot.workspace.id)
   if (!account) throw new Failure('notFound')
+  if (body.mayAdminister) {
+    throw invalid('mayAdminister', 'the token of a service account never administers: only people answer for that.')
+  }
   const { rights } = servicePrincipal(account)
   const ofAccount = { ...access, rights, reach: [rights.member] }
   const scope = requireScopeWithin(access, body.scope)
@@ -69,7 +96,7 @@ export async function createServiceToken(ctx: Context, path: IdPath, body: NewTo
 
 type TokenPlan = Pick<
   TokenRecord,
-  'name' | 'type' | 'permission' | 'scope' | 'allowedIps' | 'expiresAt' | 'serviceAccountId'
+  'name' | 'type' | 'permission' | 'scope' | 'allowedIps' | 'mayAdminister' | 'expiresAt' | 'serviceAccountId'
 >
 
 function staticPlan(ctx: Context, body: NewToken): Omit<TokenPlan, 'scope' | 'serviceAccountId'> {
@@ -79,6 +106,7 @@ function staticPlan(ctx: Context, body: NewToken): Omit<TokenPlan, 'scope' | 'se
     type: 'static',
     permission: body.permission,
     allowedIps: checkAddresses(body.allowedIps ?? []),
+    mayAdminister: body.mayAdminister ?? false,
     expiresAt: lifetimeMs === null ? null : ctx.now() + lifetimeMs,
   }
 }
@@ -101,6 +129,7 @@ export async function createCliToken(
     permission: 'read',
     scope: { all: false, teams: [], projects: [], environments: [environment.id] },
     allowedIps: [],
+    mayAdminister: false,
     expiresAt,
     serviceAccountId: null,
   })
@@ -132,8 +161,9 @@ async function issueToken(
   }
   await inTransaction(ctx, workspaceId, async (ctx) => {
     // Someone who was removed a moment ago must not create a token: it would come to life with their next invite.
-    const { snapshot } = await reauthorise(ctx, access, permission)
-    requireTokenLife(snapshot.policy, token.expiresAt === null ? null : token.expiresAt - token.createdAt)
+    const current = await reauthorise(ctx, access, permission)
+    if (plan.mayAdminister) requireAdmin(current)
+    requireTokenLife(current.snapshot.policy, token.expiresAt === null ? null : token.expiresAt - token.createdAt)
     const { serviceAccountId, type, scope, allowedIps } = plan
     if (serviceAccountId !== null && !(await ctx.store.serviceAccounts.find(serviceAccountId, workspaceId))) {
       throw new Failure('notFound')
@@ -147,6 +177,7 @@ async function issueToken(
       allowedIps,
       expiresAt: maybeIso(plan.expiresAt),
       prefix: prefixOf(ctx, token),
+      ...(plan.mayAdminister && { mayAdminister: true }),
       ...(serviceAccountId !== null && { serviceAccount: serviceAccountId }),
     }
     await record(ctx, { chain: workspaceId, action: 'CREATE', entity: tokenEntity(token), after })
@@ -170,7 +201,7 @@ export function newValue({ keys }: Context): Pick<TokenRecord, 'prefix' | 'hash'
 }
 
 export function toIssued(ctx: Context, token: TokenRecord, value: string): IssuedToken {
-  const { id, name, permission, scope } = token
+  const { id, name, permission, scope, mayAdminister } = token
   const shown = withTokenWord(value, ctx.config.tokenPrefix)
   return {
     id,
@@ -179,6 +210,7 @@ export function toIssued(ctx: Context, token: TokenRecord, value: string): Issue
     prefix: prefixOf(ctx, token),
     permission,
     scope,
+    mayAdminister,
     expiresAt: maybeIso(token.expiresAt),
   }
 }

@@ -17,10 +17,10 @@ import { toTokens } from './token.ts'
 import { requireTokenRoom, tokenEntity } from './token-issue.ts'
 
 export async function transferToken(ctx: Context, path: IdPath, body: Transfer): Promise<Token & { success: boolean }> {
-  const access = await requireWorkspace(ctx, path, 'service:write')
+  const access = await requireWorkspace(ctx, path, 'token:transfer')
   const workspaceId = access.snapshot.workspace.id
   const transferred = await inTransaction(ctx, workspaceId, async (ctx) => {
-    await reauthorise(ctx, access, 'service:write')
+    await reauthorise(ctx, access, 'token:transfer')
     const token = await ctx.store.tokens.findForChange(path.id.toLowerCase(), workspaceId)
     const account = await ctx.store.serviceAccounts.find(body.serviceAccountId.toLowerCase(), workspaceId)
     if (!token || !account) throw new Failure('notFound')
@@ -45,6 +45,9 @@ function requireTransferable(ctx: Context, token: TokenRecord, { id, name }: Ser
   const refuse = (why: string) => new Failure('conflict', why)
   if (token.type === 'cli') {
     throw refuse('A token of the command line cannot be transferred: it belongs to one person and expires in hours.')
+  }
+  if (token.mayAdminister) {
+    throw refuse('A token that may administer cannot be transferred: it ends with the person who answers for it.')
   }
   if (token.revokedAt !== null) throw refuse('This token is revoked: create a new one for the service account.')
   if (token.expiresAt !== null && token.expiresAt <= ctx.now()) {

@@ -6,6 +6,7 @@ import { ownerOf } from '../../store/owner.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import { type Access, mayManageAll, reauthorise, requireWorkspace } from '../access/access.ts'
 import { isScopeWithin, reachedScope } from '../access/scope-grant.ts'
+import { requireConfirmation } from '../account/confirmation.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { decodeIdCursor, encodeCursor } from '../cursor.ts'
@@ -43,6 +44,10 @@ function seesToken(ctx: Context, access: Access, token: TokenRecord): boolean {
 
 export async function rotateToken(ctx: Context, path: IdPath, body: TokenRotation): Promise<IssuedToken> {
   const { token, workspaceId, access } = await requireManagedToken(ctx, path)
+  if (token.mayAdminister) {
+    requireMayRenew(ctx, token)
+    await requireConfirmation(ctx, body, { action: 'ROTATE', entity: tokenEntity(token) })
+  }
   const graceMs = (body.graceSeconds ?? 0) * secondMs
   const { value, ...stored } = newValue(ctx)
   const rotated = await inTransaction(ctx, workspaceId, async (ctx) => {
@@ -112,6 +117,16 @@ async function requireManagedToken(
   return { token, workspaceId, access }
 }
 
+/** The new value may administer too, so it takes what the first one took: the owner of the token, and a confirmation. */
+function requireMayRenew({ actor }: Context, token: TokenRecord): void {
+  if ('token' in actor.credential) {
+    throw new Failure('forbidden', 'A token that may administer cannot rotate itself: sign in to rotate it.')
+  }
+  if (ownerOf(token) !== actor.userId) throw notYours()
+}
+
+const notYours = () => new Failure('forbidden', 'Only the creator of this token can rotate it; you can revoke it.')
+
 /**
  * Rotating a token reveals its new value. An admin must not gain others' personal values or the owner's rights this
  * way, and a JWT or an old value, which expires soon, must not be exchanged for a lasting one.
@@ -131,7 +146,7 @@ async function requireMayHold(ctx: WriteContext, access: Access, token: TokenRec
   if (token.serviceAccountId !== null) return
   const maker = await ctx.store.members.findOfUser(token.createdBy, token.workspaceId)
   if (token.type === 'cli' || (maker?.isOwner && token.permission === 'read-write')) {
-    throw new Failure('forbidden', 'Only the creator of this token can rotate it; you can revoke it.')
+    throw notYours()
   }
 }
 
@@ -165,6 +180,7 @@ function toToken(ctx: Context, access: Access, token: TokenRecord, ownerName: st
     lastUsedAt: maybeIso(at),
     lastUsedIp: ip,
     revokedAt: maybeIso(token.revokedAt),
+    mayAdminister: token.mayAdminister,
     allowedIps: [...token.allowedIps],
   }
 }

@@ -102,7 +102,10 @@ function toRow(ctx: Context, snapshot: WorkspaceSnapshot, projects: readonly Sna
   const access = problem === null ? accessTo(asSubject(ctx, subject), snapshot) : undefined
   const environments = access ? rightsAt(subject, access, projects) : []
   const isConcerned = problem === null ? environments.length > 0 : wouldReach(subject, projects)
-  return { row: { actor: shown, ownerName: owner?.name ?? null, isOwner, problem, environments }, isConcerned }
+  const { credential } = subject.actor
+  const marked = 'token' in credential && credential.token.mayAdminister
+  const row = { actor: shown, ownerName: owner?.name ?? null, isOwner, mayAdminister: marked, problem, environments }
+  return { row, isConcerned }
 }
 
 function wouldReach({ grants, actor }: Subject, projects: readonly SnapshotProject[]): boolean {

@@ -71,6 +71,7 @@ function ofServiceAccount({ now }: Context, account: ServiceAccount): Subject {
     permission: 'read-write',
     scope: everything,
     allowedIps: [],
+    mayAdminister: false,
     createdAt: now(),
     expiresAt: null,
     revokedAt: null,

@@ -44,6 +44,7 @@ export async function createIdentity(ctx: Context, path: WorkspacePath, body: Ne
     claims: body.claims ?? {},
     scope: requireScopeWithin(access, body.scope),
     enabled: body.enabled ?? true,
+    createdBy: ctx.actor.userId,
     generation: 1,
     createdAt: at,
     updatedAt: at,
@@ -167,9 +168,11 @@ function differences(current: IdentityRecord, next: IdentityRecord) {
 }
 
 function toIdentity(ctx: Context, identity: IdentityRecord): Identity {
-  const { workspaceId: _workspace, generation: _generation, createdAt, updatedAt, lastUsedAt, ...rest } = identity
+  const { workspaceId: _workspace, generation: _generation, createdBy, ...shown } = identity
+  const { createdAt, updatedAt, lastUsedAt, ...rest } = shown
   const notedAt = ctx.usage.pendingIdentity(identity.id)?.at ?? 0
   // Another node may have seen the identity more recently than this one.
   const usedAt = notedAt > (lastUsedAt ?? 0) ? notedAt : lastUsedAt
-  return { ...rest, createdAt: iso(createdAt), updatedAt: iso(updatedAt), lastUsedAt: maybeIso(usedAt) }
+  const times = { createdAt: iso(createdAt), updatedAt: iso(updatedAt), lastUsedAt: maybeIso(usedAt) }
+  return { ...rest, createdById: createdBy, ...times }
 }

@@ -157,15 +157,16 @@ export async function resumeSync(ctx: Context, path: SyncPath): Promise<void> {
 export async function transferSync(ctx: Context, path: SyncPath, body: Transfer): Promise<void> {
   await requireProject(ctx, path, 'sync:write')
   // The account may reach further than an admin of the project alone, who must not use its rights.
-  await requireWorkspace(ctx, path, 'service:write')
+  await requireWorkspace(ctx, path, 'sync:transfer')
   const { sync, access } = await requireSync(ctx, path, 'sync:write')
   await within(ctx, access, sync, async (ctx, current) => {
-    await reauthorise(ctx, access, 'service:write')
+    await reauthorise(ctx, access, 'sync:transfer')
     const account = await ctx.store.serviceAccounts.find(body.serviceAccountId.toLowerCase(), current.workspaceId)
     if (!account) throw new Failure('notFound')
     await requireReadable(ctx, access, current, account)
     const isOrphan = current.state === 'blocked' && current.reason === 'rights'
     const isRunning = isOrphan || current.state === 'active' || current.state === 'failing'
+    await ctx.store.syncs.noteMaker(current)
     await put(ctx, current, {
       createdBy: account.id,
       ...(isOrphan && { state: 'active', reason: null, lastError: null, triggerNext: 'settings' }),

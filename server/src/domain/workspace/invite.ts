@@ -15,7 +15,7 @@ import { newId } from '../../crypto/id.ts'
 import { bearerKind, createBearer, hashBearer, invitePrefix } from '../../crypto/token.ts'
 import { Failure } from '../../failure.ts'
 import type { Account } from '../../store/account/account.ts'
-import type { Invite } from '../../store/workspace/invite.ts'
+import { type Invite, isOpen } from '../../store/workspace/invite.ts'
 import { reauthorise, requireSession, requireWorkspace } from '../access/access.ts'
 import { requireGrantsWithin } from '../access/scope-grant.ts'
 import { normaliseEmail } from '../account/email.ts'
@@ -42,6 +42,7 @@ export async function createInvite(ctx: Context, path: WorkspacePath, body: NewI
     workspaceId: workspace.id,
     email: normaliseEmail(body.email),
     grants: requireGrantsWithin(access, body),
+    invitedBy: ctx.actor.userId,
     createdAt: issued.mailAt,
     ...issued,
   }
@@ -76,7 +77,7 @@ export async function resendInvite(ctx: Context, path: IdPath): Promise<IssuedIn
       if (!(await ctx.store.members.find(id, workspace.id))) throw new Failure('notFound')
       throw new Failure('conflict', 'This invite was accepted: there is nothing to send.')
     }
-    const next = { ...invite, ...issued }
+    const next = { ...invite, ...issued, invitedBy: ctx.actor.userId }
     await ctx.store.invites.update(next)
     const expiries = { before: { expiresAt: iso(invite.expiresAt) }, after: { expiresAt: iso(next.expiresAt) } }
     await record(ctx, { chain: workspace.id, action: 'ROTATE', entity: inviteEntity(invite), ...expiries })
@@ -134,7 +135,7 @@ export type OpenInvite = Invite & { readonly hash: Uint8Array; readonly isMailed
 export async function findOpenInvite(ctx: Context, token: string): Promise<OpenInvite | undefined> {
   if (bearerKind(token) !== invitePrefix) return undefined
   const invite = await ctx.keys.lookTwice('invite', () => ctx.store.invites.findByValue(token))
-  return invite && isOpen(ctx, invite) ? { ...invite, hash: invite.hash } : undefined
+  return invite && isOpen(invite, ctx.now()) ? { ...invite, hash: invite.hash } : undefined
 }
 
 /** Turns the invite into a membership, in the caller's transaction. */
@@ -171,13 +172,9 @@ const anotherAddress = () =>
 /** An invite that was used, renewed, declined or withdrawn in the meantime counts as unknown. */
 async function requireStillOpen(ctx: WriteContext, found: OpenInvite): Promise<Invite> {
   const invite = await ctx.store.invites.find(found.id, found.workspaceId)
-  const isSame = invite && isOpen(ctx, invite) && Buffer.compare(invite.hash, found.hash) === 0
+  const isSame = invite && isOpen(invite, ctx.now()) && Buffer.compare(invite.hash, found.hash) === 0
   if (!invite || !isSame) throw new Failure('notFound')
   return invite
-}
-
-function isOpen<Found extends Invite>(ctx: Context, invite: Found): invite is Found & { hash: Uint8Array } {
-  return invite.hash !== null && invite.expiresAt > ctx.now()
 }
 
 type Tokens = { readonly shown: string; readonly mailed: string }

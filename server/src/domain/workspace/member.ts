@@ -12,7 +12,7 @@ import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { iso, minuteMs } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
-import { nothingEnds, surveyRemoval } from './removal.ts'
+import { listOpenInvites, nothingEnds, surveyPerson } from './removal.ts'
 
 /** Sending a mail times out well before this: one that is still marked as sending then was lost with its node. */
 const mailLostAfterMs = 2 * minuteMs
@@ -70,7 +70,7 @@ export async function removeMember(ctx: Context, path: IdPath, { dryRun }: DryRu
       return nothingEnds
     }
     if (member.isOwner) throw new Failure('conflict', 'The owner cannot be removed: transfer ownership first.')
-    const ends = await surveyRemoval(ctx, member.userId, workspaceId)
+    const ends = await surveyPerson(ctx, member.userId, workspaceId)
     if (!dryRun) await expel(ctx, member)
     return ends
   })
@@ -111,14 +111,16 @@ async function changeInvite(ctx: WriteContext, invite: Invite, grants: Grants): 
   return toInvited(changed, ctx.now())
 }
 
-/** Deletes the member's tokens and personal values, revokes their share links. Shared values and audit entries stay. */
+/** Deletes the member's tokens, open invites and personal values, revokes their share links. Shared values and audit entries stay. */
 async function expel(ctx: WriteContext, member: MemberRecord): Promise<void> {
   const { userId, workspaceId } = member
   const tokens = await ctx.store.tokens.removeOf(userId, workspaceId)
+  const invites = await listOpenInvites(ctx, userId, workspaceId)
+  for (const invite of invites) await withdraw(ctx, invite)
   const personalValues = await ctx.store.personalValues.removeOf(userId, workspaceId)
   const shares = await ctx.store.shares.revokeOf(userId, workspaceId, ctx.now())
   await ctx.store.members.remove(member.id, workspaceId)
-  await recordMember(ctx, 'DELETE', member, { removed: { tokens, personalValues, shares } })
+  await recordMember(ctx, 'DELETE', member, { removed: { tokens, invites: invites.length, personalValues, shares } })
   await announce(ctx, 'workspace', workspaceId)
 }
 

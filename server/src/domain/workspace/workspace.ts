@@ -1,9 +1,10 @@
-import type { WorkspacePath } from '@coffer/contract/field'
+import type { Confirmation, WorkspacePath } from '@coffer/contract/field'
 import type { Handover, NewWorkspace, Workspace, WorkspaceChange } from '@coffer/contract/workspace'
 import { newId } from '../../crypto/id.ts'
 import { Failure } from '../../failure.ts'
 import type { WorkspaceRow } from '../../store/workspace/workspace.ts'
 import { type Access, listAccesses, reauthorise, requireSession, requireWorkspace } from '../access/access.ts'
+import { requireConfirmation } from '../account/confirmation.ts'
 import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
@@ -74,9 +75,10 @@ export async function updateWorkspace(
   return { success: true, ...toWorkspace(access), ...after }
 }
 
-export async function deleteWorkspace(ctx: Context, path: WorkspacePath): Promise<void> {
+export async function deleteWorkspace(ctx: Context, path: WorkspacePath, body: Confirmation): Promise<void> {
   const access = await requireWorkspace(ctx, path, 'workspace:delete')
   const { workspace } = access.snapshot
+  await requireConfirmation(ctx, body, { action: 'DELETE', entity: entity(workspace) })
   await inTransaction(ctx, [systemChain, workspace.id], async (ctx) => {
     await reauthorise(ctx, access, 'workspace:delete')
     await ctx.store.workspaces.remove(workspace.id)
@@ -92,6 +94,7 @@ export async function handOverWorkspace(ctx: Context, path: WorkspacePath, body:
   const access = await requireWorkspace(ctx, path, 'workspace:handover')
   const { workspace } = access.snapshot
   const memberId = body.memberId.toLowerCase()
+  await requireConfirmation(ctx, body, { action: 'UPDATE', entity: entity(workspace) })
   await inTransaction(ctx, workspace.id, async (ctx) => {
     // Authorised again under the lock: two concurrent handovers must not leave two owners, or none.
     const { member: owner } = await reauthorise(ctx, access, 'workspace:handover')

@@ -23,7 +23,7 @@ import { createWorld, type World } from '../../../../test/world.ts'
 import { newId } from '../../crypto/id.ts'
 import { createBearer, sessionPrefix } from '../../crypto/token.ts'
 import type { WriteContext } from '../../domain/context.ts'
-import { sessionMaxMs } from '../../domain/credential/credential.ts'
+import { sessionMaxMs } from '../../domain/session-life.ts'
 import { announce } from '../../domain/transaction.ts'
 import { createStore } from '../../store/store.ts'
 

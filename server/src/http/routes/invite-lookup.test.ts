@@ -2,7 +2,14 @@
 import type { FoundInvite } from '@coffer/contract/invite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { describeChanges, readContent } from '../../../../test/content.ts'
-import { addUser, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
+import {
+  addUser,
+  password,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../../test/harness.ts'
 import { createMemberWorkspace, type MemberWorkspace } from '../../../../test/member-workspace.ts'
 import { openRaw } from '../../../../test/raw-database.ts'
 import { createBearer, invitePrefix, sessionPrefix } from '../../crypto/token.ts'
@@ -122,7 +129,7 @@ describe('one and the same 404 for', () => {
       async () => {
         const other = await createMemberWorkspace(service, owner)
         const { inviteToken } = await other.mustInvite()
-        expect((await other.ask('DELETE', '')).status).toBe(200)
+        expect((await other.ask('DELETE', '', { password })).status).toBe(200)
         return inviteToken
       },
     ],

@@ -5,6 +5,7 @@ import {
   addUser,
   createToken,
   exchange,
+  password,
   registerOwner,
   startService,
   type TestService,
@@ -237,7 +238,7 @@ describe('an invite', () => {
     const email = brief.newAddress()
     const user = await addUser(service, email)
     const { inviteToken } = await brief.mustInvite({ email })
-    expect((await brief.ask('DELETE', '')).status).toBe(200)
+    expect((await brief.ask('DELETE', '', { password })).status).toBe(200)
     expect((await brief.accept(user.session, inviteToken)).status).toBe(404)
   })
 })

@@ -5,6 +5,7 @@ import {
   createProject,
   createToken,
   exchange,
+  password,
   registerOwner,
   startService,
   type TestService,
@@ -109,7 +110,7 @@ test('the default workspace is one of the person’s own, and null once that wor
     200,
   )
   expect((await readPreferences(stranger.session)).defaultWorkspace).toBe(own.id)
-  await service.call('DELETE', '/v1/workspace/own', { token: stranger.session })
+  await service.call('DELETE', '/v1/workspace/own', { token: stranger.session, body: { password } })
   expect((await readPreferences(stranger.session)).defaultWorkspace).toBeNull()
   expect((await readMe(stranger.session)).preferences.defaultWorkspace).toBeNull()
 })

@@ -5,6 +5,7 @@ import {
   addUser,
   createProject,
   createToken,
+  password,
   registerOwner,
   startService,
   type TestService,
@@ -43,7 +44,9 @@ test('a workspace is created, read by slug and by id, updated and deleted', asyn
   const changed = await service.call('PUT', '/v1/workspace/acme', as(owner, { body: { name: 'Acme', slug: 'acme-2' } }))
   expect(changed.body).toEqual({ success: true, ...made, name: 'Acme', slug: 'acme-2' })
   expect((await service.call('GET', '/v1/workspace/acme', as(owner))).status).toBe(404)
-  expect((await service.call('DELETE', '/v1/workspace/acme-2', as(owner))).body).toEqual({ success: true })
+  expect((await service.call('DELETE', '/v1/workspace/acme-2', as(owner, { body: { password } }))).body).toEqual({
+    success: true,
+  })
   expect((await service.call('GET', `/v1/workspace/${made.id}`, as(owner))).status).toBe(404)
 })
 
@@ -52,7 +55,7 @@ test('tokens and projects end with their workspace, and its slug is free again',
   await createProject(service, owner.session, 'api', { workspace: 'brief' })
   const { token } = await createToken(service, owner.session, {}, 'brief')
   expect((await service.call('GET', '/v1/workspace', { token })).body).toEqual([made])
-  await service.call('DELETE', '/v1/workspace/brief', as(owner))
+  await service.call('DELETE', '/v1/workspace/brief', as(owner, { body: { password } }))
   expect((await service.call('GET', '/v1/workspace', { token })).status).toBe(401)
   await createWorkspace('brief')
   expect((await service.call('GET', '/v1/workspace/brief/project/api', as(owner))).status).toBe(404)
@@ -141,7 +144,7 @@ test('a person is in 1,000 workspaces at most, created or joined, owned or not',
   expect((await service.call('GET', '/v1/workspace/many-1000', as(collector))).status).toBe(404)
   const { id: workspaceId } = (await service.call<Workspace>('GET', '/v1/workspace/many-7', as(collector))).body
   const heir = await addUser(service, 'heir-of-many@example.com', { workspaceId, role: 'admin' })
-  const body = { memberId: heir.memberId }
+  const body = { memberId: heir.memberId, password }
   expect((await service.call('POST', '/v1/workspace/many-7/owner', as(collector, { body }))).status).toBe(200)
   expect((await make(1_000)).status).toBe(409)
   const invite = { email: collector.email, role: 'member', scope: { all: true } }
@@ -150,10 +153,10 @@ test('a person is in 1,000 workspaces at most, created or joined, owned or not',
   ).body
   const accept = () => service.call('POST', '/v1/workspace/invite/accept', as(collector, { body: { token } }))
   expect(await accept()).toMatchObject({ status: 409, body: { message } })
-  expect((await service.call('DELETE', '/v1/workspace/many-7', as(heir))).status).toBe(200)
+  expect((await service.call('DELETE', '/v1/workspace/many-7', as(heir, { body: { password } }))).status).toBe(200)
   expect((await accept()).status).toBe(200)
   expect((await make(1_000)).status).toBe(409)
-  expect((await service.call('DELETE', '/v1/workspace/many-8', as(collector))).status).toBe(200)
+  expect((await service.call('DELETE', '/v1/workspace/many-8', as(collector, { body: { password } }))).status).toBe(200)
   expect((await make(1_000)).status).toBe(201)
 })
 
@@ -166,16 +169,16 @@ test('transferring ownership makes the new owner an unscoped admin; the old owne
   })
   const path = '/v1/workspace/handed/owner'
   expect((await service.call('POST', path, as(heir, { body: { memberId: heir.memberId } }))).status).toBe(403)
-  const unknown = { memberId: made.id }
+  const unknown = { memberId: made.id, password }
   expect((await service.call('POST', path, as(owner, { body: unknown }))).status).toBe(404)
-  const handed = await service.call('POST', path, as(owner, { body: { memberId: heir.memberId } }))
+  const handed = await service.call('POST', path, as(owner, { body: { memberId: heir.memberId, password } }))
   expect(handed.body).toEqual({ success: true })
   const seen = await service.call('GET', '/v1/workspace/handed', as(heir))
   expect(seen.body).toMatchObject({ role: 'admin', isOwner: true })
-  expect((await service.call('DELETE', '/v1/workspace/handed', as(owner))).status).toBe(403)
+  expect((await service.call('DELETE', '/v1/workspace/handed', as(owner, { body: { password } }))).status).toBe(403)
   const former = await service.call('GET', '/v1/workspace/handed', as(owner))
   expect(former.body).toMatchObject({ role: 'admin', isOwner: false })
-  expect((await service.call('DELETE', '/v1/workspace/handed', as(heir))).status).toBe(200)
+  expect((await service.call('DELETE', '/v1/workspace/handed', as(heir, { body: { password } }))).status).toBe(200)
 })
 
 test('one of many concurrent ownership transfers wins, and there is exactly one owner', async () => {
@@ -187,7 +190,7 @@ test('one of many concurrent ownership transfers wins, and there is exactly one 
   )
   const answers = await Promise.all(
     heirs.map(({ memberId }) =>
-      service.call('POST', '/v1/workspace/many-heirs/owner', as(owner, { body: { memberId } })),
+      service.call('POST', '/v1/workspace/many-heirs/owner', as(owner, { body: { memberId, password } })),
     ),
   )
   expect(answers.map(({ status }) => status).sort()).toEqual([200, 403, 403, 403, 403])

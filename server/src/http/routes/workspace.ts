@@ -14,6 +14,6 @@ export const workspaceRoutes: Routes = (serve) => {
   serve(workspaceEndpoints.createWorkspace, ({ ctx, body }) => createWorkspace(ctx, body))
   serve(workspaceEndpoints.readWorkspace, ({ ctx, params }) => readWorkspace(ctx, params))
   serve(workspaceEndpoints.updateWorkspace, ({ ctx, params, body }) => updateWorkspace(ctx, params, body))
-  serve(workspaceEndpoints.deleteWorkspace, ({ ctx, params }) => succeed(deleteWorkspace(ctx, params)))
+  serve(workspaceEndpoints.deleteWorkspace, ({ ctx, params, body }) => succeed(deleteWorkspace(ctx, params, body)))
   serve(workspaceEndpoints.handOverWorkspace, ({ ctx, params, body }) => succeed(handOverWorkspace(ctx, params, body)))
 }

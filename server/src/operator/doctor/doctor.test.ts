@@ -290,7 +290,7 @@ describe('doctor', () => {
       token,
       body: { name: 'Gone', slug: 'gone' },
     })
-    expect((await service.call('DELETE', '/v1/workspace/gone', { token })).status).toBeLessThan(300)
+    expect((await service.call('DELETE', '/v1/workspace/gone', { token, body: { password } })).status).toBeLessThan(300)
     await service.stop()
     expect((await doctor()).out).toContain(`  ok     ${trails}: 2 trails, `)
     await tamper(database.settings, (db) => db.run(sql`update audit_entry set ip = 'x' where chain_id = ${gone.id}`))

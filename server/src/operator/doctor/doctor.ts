@@ -8,6 +8,7 @@ import { createLog } from '../../log.ts'
 import { explainFileError } from '../../open-store.ts'
 import type { Print } from '../with-operator.ts'
 import { addressChecks } from './address.ts'
+import { administrationChecks } from './administration.ts'
 import { archiveChecks } from './archive.ts'
 import { backupChecks } from './backup.ts'
 import { clockChecks } from './clock.ts'
@@ -26,7 +27,7 @@ type Report = (name: string, finding: Finding) => void
 /** Groups of checks that need no store. */
 const withoutStore = [programChecks, addressChecks, fileChecks, diskChecks, peerChecks, runningChecks]
 /** Groups of checks of the opened store. */
-const ofStore = [storeChecks, clockChecks, archiveChecks, backupChecks, postgresChecks]
+const ofStore = [storeChecks, administrationChecks, clockChecks, archiveChecks, backupChecks, postgresChecks]
 
 /** Returns the exit code: 1 if something is wrong, 0 otherwise. */
 export async function runDoctor(env: Environment, print: Print, { isJson = false } = {}): Promise<number> {

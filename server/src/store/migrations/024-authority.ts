@@ -1,5 +1,5 @@
 /**
- * The second factor that a session was opened with, tokens that may administer, and who made an identity or an invite.
+ * The second factor that a session was opened with, tokens that may administer, and who made identities, invites and syncs.
  * The factor has a table and a MAC of its own: nodes of the version before go on reading the session's row.
  */
 export const authority = {
@@ -17,5 +17,6 @@ export const authority = {
     `alter table token add column may_administer integer`,
     `alter table oidc_identity add column created_by text`,
     `alter table invite add column invited_by text`,
+    `alter table sync add column made_by text`,
   ],
 } as const

@@ -143,6 +143,21 @@ export function syncStore(db: Db, keys: Keys) {
         order by id`)
     },
 
+    /** Syncs of others that this person had set up, and that were transferred. */
+    async listMadeBy(userId: string, workspaceId: string): Promise<SealedSync[]> {
+      return db.all<SealedSync>(sql`
+        select ${columns} from sync
+        where workspace_id = ${workspaceId} and made_by = ${userId} and created_by <> ${userId}
+          and state not in ('draft', 'removing')
+        order by id`)
+    },
+
+    /** Call before a transfer, which replaces the person that the sync runs for. The first maker stays. */
+    async noteMaker({ id, workspaceId, createdBy }: SealedSync): Promise<void> {
+      await db.run(sql`
+        update sync set made_by = coalesce(made_by, ${createdBy}) where id = ${id} and workspace_id = ${workspaceId}`)
+    },
+
     /**
      * Saves everything that the wizard and people decide; the counters of runs stay. With a higher `fence`, a run in
      * progress loses its hold: it stops calling the vendor and cannot overwrite this decision.

@@ -19,6 +19,8 @@ export type Invite = {
   readonly hashRootId: string | null
   /** Hash of the token that was only mailed, under the same root key; null if no mail server was configured. */
   readonly mailedHash: Uint8Array | null
+  /** Who holds the link: they sent the invite last. Null for one from before this was recorded; no MAC covers it. */
+  readonly invitedBy: string | null
   readonly createdAt: number
   readonly expiresAt: number
   readonly declinedAt: number | null
@@ -26,11 +28,16 @@ export type Invite = {
   /** When the latest mail was composed. */
   readonly mailAt: number
 }
+/** The token of an open invite is accepted. */
+export function isOpen<Found extends Invite>(invite: Found, nowMs: number): invite is Found & { hash: Uint8Array } {
+  return invite.hash !== null && invite.expiresAt > nowMs
+}
+
 type InviteRow = Omit<Invite, 'grants'> & GrantColumns & RowMac
 
 const columns = fragment(`
   id, workspace_id as "workspaceId", email, role, scope, grants, hash, hash_root_id as "hashRootId",
-  mailed_hash as "mailedHash", created_at as "createdAt",
+  mailed_hash as "mailedHash", invited_by as "invitedBy", created_at as "createdAt",
   expires_at as "expiresAt", declined_at as "declinedAt", mail, mail_at as "mailAt", mac, mac_root_id as "macRootId"`)
 
 type InviteFields = Omit<InviteRow, keyof RowMac>
@@ -100,10 +107,10 @@ export function inviteStore(db: Db, keys: Keys) {
     async insert(invite: Invite): Promise<string | undefined> {
       const row = toRow(invite)
       const changed = await db.run(sql`
-        insert into invite (id, workspace_id, email, role, scope, grants, hash, hash_root_id, mailed_hash, created_at, expires_at,
-          mail, mail_at, mac, mac_root_id)
+        insert into invite (id, workspace_id, email, role, scope, grants, hash, hash_root_id, mailed_hash, invited_by, created_at,
+          expires_at, mail, mail_at, mac, mac_root_id)
         values (${row.id}, ${row.workspaceId}, ${row.email}, ${row.role}, ${row.scope}, ${row.grants}, ${row.hash}, ${row.hashRootId},
-          ${row.mailedHash}, ${row.createdAt}, ${row.expiresAt}, ${row.mail}, ${row.mailAt}, ${row.mac}, ${row.macRootId})
+          ${row.mailedHash}, ${row.invitedBy}, ${row.createdAt}, ${row.expiresAt}, ${row.mail}, ${row.mailAt}, ${row.mac}, ${row.macRootId})
         on conflict (workspace_id, email) do nothing`)
       if (changed === 1) return undefined
       const taken = await db.one<{ id: string }>(sql`
@@ -116,7 +123,7 @@ export function inviteStore(db: Db, keys: Keys) {
       const row = toRow(invite)
       await db.run(sql`
         update invite set role = ${row.role}, scope = ${row.scope}, grants = ${row.grants}, hash = ${row.hash}, hash_root_id = ${row.hashRootId},
-          mailed_hash = ${row.mailedHash}, expires_at = ${row.expiresAt}, declined_at = ${row.declinedAt},
+          mailed_hash = ${row.mailedHash}, invited_by = ${row.invitedBy}, expires_at = ${row.expiresAt}, declined_at = ${row.declinedAt},
           mail = case when mail_at = ${row.mailAt} then mail else ${row.mail} end, mail_at = ${row.mailAt},
           mac = ${row.mac}, mac_root_id = ${row.macRootId}
         where id = ${row.id} and workspace_id = ${row.workspaceId}`)

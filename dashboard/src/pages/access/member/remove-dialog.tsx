@@ -6,6 +6,7 @@ import { ErrorNote } from '../../../parts/error-note.tsx'
 import { Skeleton } from '../../../parts/page.tsx'
 import { say } from '../../../parts/toast.tsx'
 import { EndingList } from '../service/ending-list.tsx'
+import { StayingList } from './staying-list.tsx'
 
 type RemoveDialogProps = {
   readonly ws: string
@@ -58,6 +59,7 @@ function RemovePerson({ ws, member: { id, user }, teams, onClose }: RemoveDialog
       <ErrorNote error={error} />
       {!removal && !error && <Skeleton rows={2} />}
       {removal && <EndingList ws={ws} teams={teams} removal={removal} />}
+      {removal && <StayingList ws={ws} teams={teams} stays={removal.stays} />}
     </ConfirmDialog>
   )
 }

@@ -28,7 +28,7 @@ export function EndingList({ ws, teams, removal, exceptId }: EndingListProps) {
   const accounts = all.filter(({ id }) => id !== exceptId)
   const [chosenId, setChosenId] = useState('')
   const chosen = accounts.find(({ id }) => id === chosenId)
-  const { tokens, syncs, shares, personalValues } = removal
+  const { tokens, syncs, shares, invites, personalValues } = removal
   const counts = [
     shares > 0 ? plural(shares, 'share') : '',
     personalValues > 0 ? plural(personalValues, 'personal value') : '',
@@ -56,15 +56,16 @@ export function EndingList({ ws, teams, removal, exceptId }: EndingListProps) {
             </SelectField>
           )}
           <ul className="endings" aria-label="Ends">
-            {tokens.map(({ id, name, permission, scope, lastUsedAt }) => (
+            {tokens.map(({ id, name, permission, scope, mayAdminister, lastUsedAt }) => (
               <Ending
                 key={id}
                 name={`token ${name}`}
                 account={chosen}
-                isOffered={accounts.length > 0}
+                isOffered={accounts.length > 0 && !mayAdminister}
                 transfer={(accountId) => transferToken(ws, id, accountId)}
               >
                 {permissionName(permission)}, {scopeInWords(scope, teams)},{' '}
+                {mayAdminister && 'manages access and cannot be transferred, '}
                 {lastUsedAt === null ? (
                   'never used'
                 ) : (
@@ -88,6 +89,12 @@ export function EndingList({ ws, teams, removal, exceptId }: EndingListProps) {
             ))}
           </ul>
         </>
+      )}
+      {invites.length > 0 && (
+        <p>
+          {plural(invites.length, 'open invite')} of theirs {invites.length === 1 ? 'ends' : 'end'}:{' '}
+          {invites.map(({ email }) => email).join(', ')}
+        </p>
       )}
       {counts.length > 0 && (
         <p>

@@ -1,11 +1,13 @@
-import type { IssuedToken, TeamGroup, Token, Workspace } from '@coffer/sdk'
+import type { Confirmation, IssuedToken, TeamGroup, Token, Workspace } from '@coffer/sdk'
 import { useState } from 'react'
 import { rotateToken } from '../../../api/token.ts'
 import { useAction } from '../../../parts/action.ts'
 import { Button } from '../../../parts/button.tsx'
+import { ConfirmationField, confirmationFields, confirmationOf, isConfirmed } from '../../../parts/confirmation.tsx'
 import { Dialog } from '../../../parts/dialog.tsx'
 import { ErrorNote } from '../../../parts/error-note.tsx'
 import { SelectField } from '../../../parts/field.tsx'
+import { errorBeside } from '../../../parts/field-error.ts'
 import { examplePlace } from './token-snippets.ts'
 import { TokenValueDialog } from './token-value.tsx'
 
@@ -27,7 +29,12 @@ type RotateDialogProps = {
 export function RotateDialog({ ws, token, workspace, teams, onClose }: RotateDialogProps) {
   const [grace, setGrace] = useState<(typeof graces)[number]>(graces[2])
   const [issued, setIssued] = useState<IssuedToken>()
-  const rotate = useAction(async () => setIssued(await rotateToken(ws, token.id, grace.seconds)))
+  const [confirmation, setConfirmation] = useState<Confirmation>({})
+  const asksWho = token.mayAdminister
+  const rotate = useAction(async () => {
+    const proof = asksWho ? confirmationOf(confirmation) : {}
+    setIssued(await rotateToken(ws, token.id, { graceSeconds: grace.seconds, ...proof }))
+  })
   if (issued) {
     const place = examplePlace(workspace, issued.scope, teams)
     return <TokenValueDialog issued={issued} place={place} remark={grace.remark} onClose={onClose} />
@@ -37,7 +44,12 @@ export function RotateDialog({ ws, token, workspace, teams, onClose }: RotateDia
       <Button disabled={rotate.isBusy} onClick={onClose}>
         Cancel
       </Button>
-      <Button kind="primary" isBusy={rotate.isBusy} onClick={() => void rotate.run()}>
+      <Button
+        kind="primary"
+        isBusy={rotate.isBusy}
+        disabled={asksWho && !isConfirmed(confirmation)}
+        onClick={() => void rotate.run()}
+      >
         Rotate
       </Button>
     </>
@@ -57,7 +69,8 @@ export function RotateDialog({ ws, token, workspace, teams, onClose }: RotateDia
           </option>
         ))}
       </SelectField>
-      <ErrorNote error={rotate.error} />
+      {asksWho && <ConfirmationField value={confirmation} error={rotate.error} onChange={setConfirmation} />}
+      <ErrorNote error={asksWho ? errorBeside(rotate.error, ...confirmationFields) : rotate.error} />
     </Dialog>
   )
 }

@@ -1,13 +1,14 @@
-import type { IssuedToken, NewToken, Scope, ServiceAccount, TeamGroup, Workspace } from '@coffer/sdk'
+import type { Confirmation, IssuedToken, NewToken, Scope, ServiceAccount, TeamGroup, Workspace } from '@coffer/sdk'
 import { type FormEvent, useMemo, useState } from 'react'
 import { holdsRoleWithin, reachOf } from '../../../api/right.ts'
 import { createServiceToken } from '../../../api/service-account.ts'
 import { createToken } from '../../../api/token.ts'
 import { useAction } from '../../../parts/action.ts'
 import { Button } from '../../../parts/button.tsx'
+import { ConfirmationField, confirmationFields, confirmationOf, isConfirmed } from '../../../parts/confirmation.tsx'
 import { Dialog } from '../../../parts/dialog.tsx'
 import { ErrorNote } from '../../../parts/error-note.tsx'
-import { SelectField, TextField } from '../../../parts/field.tsx'
+import { CheckField, SelectField, TextField } from '../../../parts/field.tsx'
 import { errorBeside, fieldError } from '../../../parts/field-error.ts'
 import { Note } from '../../../parts/note.tsx'
 import { isNothing, nothing, reachedTeams } from '../../../parts/scope/scope.ts'
@@ -27,7 +28,10 @@ type TokenDialogProps = {
   readonly onClose: () => void
 }
 
-type Fields = Omit<NewToken, 'scope' | 'allowedIps'> & { readonly scope: Scope; readonly addresses: string }
+type Fields = Omit<NewToken, 'scope' | 'allowedIps' | keyof Confirmation> & {
+  readonly scope: Scope
+  readonly addresses: string
+}
 
 const newToken: Fields = { name: '', permission: 'read', scope: nothing, expiresIn: '60d', addresses: '' }
 
@@ -42,10 +46,14 @@ export function TokenDialog({ ws, workspace, account, teams, onClose }: TokenDia
   const offered = useMemo(() => reachedTeams(own, teams), [own, teams])
   const canWrite = holder.grants.some(({ role }) => role !== 'member')
   const [fields, setFields] = useState(() => firstFields(account))
+  const [confirmation, setConfirmation] = useState<Confirmation>({})
   const [issued, setIssued] = useState<IssuedToken>()
+  // The mark is for what belongs to the whole workspace, and for people.
+  const mayOffer = !account && workspace.grants.some(({ role, scope }) => role === 'admin' && scope.all)
+  const isMarked = fields.mayAdminister === true
   const change = (part: Partial<Fields>) => setFields({ ...fields, ...part })
   const create = useAction(async () => {
-    const { addresses, ...token } = fields
+    const { addresses, ...token } = { ...fields, ...(isMarked && confirmationOf(confirmation)) }
     const allowedIps = addresses.split(/[\s,]+/).filter(Boolean)
     const wanted = { ...token, ...(allowedIps.length > 0 && { allowedIps }) }
     setIssued(await (account ? createServiceToken(ws, account.id, wanted) : createToken(ws, wanted)))
@@ -74,7 +82,7 @@ export function TokenDialog({ ws, workspace, account, teams, onClose }: TokenDia
         form="token"
         kind="primary"
         isBusy={create.isBusy}
-        disabled={isNothing(fields.scope) || isReadOnly}
+        disabled={isNothing(fields.scope) || isReadOnly || (isMarked && !isConfirmed(confirmation))}
       >
         Create token
       </Button>
@@ -144,7 +152,18 @@ export function TokenDialog({ ws, workspace, account, teams, onClose }: TokenDia
           error={fieldError(create.error, 'allowedIps')}
           onChange={({ target }) => change({ addresses: target.value })}
         />
-        <ErrorNote error={errorBeside(create.error, 'name', 'scope', 'expiresIn', 'allowedIps')} />
+        {mayOffer && (
+          <CheckField
+            label="May manage access"
+            hint="Members, invites, service accounts and identities, with the permission Read and write and the whole workspace as scope. Such a token lives 3 months at most."
+            checked={isMarked}
+            onChange={({ target }) => change({ mayAdminister: target.checked })}
+          />
+        )}
+        {isMarked && <ConfirmationField value={confirmation} error={create.error} onChange={setConfirmation} />}
+        <ErrorNote
+          error={errorBeside(create.error, 'name', 'scope', 'expiresIn', 'allowedIps', ...confirmationFields)}
+        />
       </form>
     </Dialog>
   )

@@ -9,6 +9,7 @@ const environments = [
 ]
 const row = (name: string, type: AccessRow['actor']['type'], rest: Partial<AccessRow> = {}): AccessRow => ({
   ...{ actor: { type, id: name, name }, ownerName: null, isOwner: false, problem: null, environments: [] },
+  mayAdminister: false,
   ...rest,
 })
 const rows = [

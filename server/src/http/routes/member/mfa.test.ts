@@ -105,7 +105,7 @@ describe('is refused', () => {
     await service.call('POST', '/v1/workspace', { token: person.session, body })
     await expectRefused(() => reset(person.memberId), 403, onlyOperator)
     expect(await hasFactor(person)).toBe(true)
-    await service.call('DELETE', `/v1/workspace/${body.slug}`, { token: person.session })
+    await service.call('DELETE', `/v1/workspace/${body.slug}`, { token: person.session, body: { password } })
     expect((await reset(person.memberId)).status).toBe(200)
   })
 
@@ -124,7 +124,8 @@ describe('is refused', () => {
   test('for oneself: that takes the password', async () => {
     const admin = await join('admin')
     await expectRefused(() => reset(admin.memberId, admin.session), 403, /^To remove your own second factor, call/)
-    const { token } = await createToken(service, admin.session)
+    const mark = { mayAdminister: true, expiresIn: '24h', password } as const
+    const { token } = await createToken(service, admin.session, mark)
     await expectRefused(() => reset(admin.memberId, token), 403, /^To remove your own second factor, call/)
   })
 

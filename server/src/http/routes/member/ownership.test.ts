@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   createToken,
   exchange,
+  password,
   registerOwner,
   startService,
   type TestService,
@@ -29,7 +30,7 @@ describe('ownership', () => {
       role: 'member',
       scope: { teams: [(await there.ask<Member[]>('GET', '/team')).body[0]?.id] },
     })
-    expect((await there.ask('POST', '/owner', { memberId: heir.memberId })).body).toEqual({ success: true })
+    expect((await there.ask('POST', '/owner', { memberId: heir.memberId, password })).body).toEqual({ success: true })
     const entries = await there.trail(heir.memberId)
     expect(entries.at(-1)).toMatchObject({
       action: 'UPDATE',
@@ -57,9 +58,9 @@ describe('ownership', () => {
     const gone = await there.join({ role: 'admin' })
     await there.ask('DELETE', `/rbac/${gone.memberId}`)
     for (const memberId of [id, gone.memberId, gone.id, owner.id]) {
-      expect((await there.ask('POST', '/owner', { memberId })).status).toBe(404)
+      expect((await there.ask('POST', '/owner', { memberId, password })).status).toBe(404)
     }
-    expect((await there.ask('POST', '/owner', { memberId: (await there.members())[0]?.id })).status).toBe(200)
+    expect((await there.ask('POST', '/owner', { memberId: (await there.members())[0]?.id, password })).status).toBe(200)
     expect((await there.ask('POST', '/owner', { memberId: 'x' })).status).toBe(400)
   })
 
@@ -68,7 +69,7 @@ describe('ownership', () => {
     const admin = await there.join({ role: 'admin' })
     const { token } = await createToken(service, owner.session, {}, there.slug)
     for (const credential of [token, await exchange(service, token), admin.session]) {
-      const answer = await there.ask('POST', '/owner', { memberId: admin.memberId }, credential)
+      const answer = await there.ask('POST', '/owner', { memberId: admin.memberId, password }, credential)
       expect(answer.status).toBe(403)
     }
   })

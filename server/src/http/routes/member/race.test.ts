@@ -10,6 +10,7 @@ import {
   createProject,
   engine,
   openService,
+  password,
   registerOwner,
   startService,
   type TestService,
@@ -238,7 +239,7 @@ test('one of two concurrent ownership transfers succeeds', async () => {
   for (let round = 0; round < rounds; round++) {
     const heirs = [await place.join({ role: 'member' }), await place.join({ role: 'admin' })]
     const statuses = await together(
-      ...heirs.map(({ memberId }): Call => ['POST', `${place.root}/owner`, current.session, { memberId }]),
+      ...heirs.map(({ memberId }): Call => ['POST', `${place.root}/owner`, current.session, { memberId, password }]),
     )
     expect([...statuses].sort()).toEqual([200, 403])
     const heir = heirs[statuses.indexOf(200)]
@@ -249,7 +250,7 @@ test('one of two concurrent ownership transfers succeeds', async () => {
   // Back to the owner that the other tests expect.
   const rows = (await place.ask<Member[]>('GET', '/rbac')).body
   const memberId = rows.find(({ user }) => user.id === owner.id)?.id
-  expect(await together(['POST', `${place.root}/owner`, current.session, { memberId }])).toEqual([200])
+  expect(await together(['POST', `${place.root}/owner`, current.session, { memberId, password }])).toEqual([200])
 })
 
 test('an ownership transfer to someone who is concurrently demoted or removed leaves one owner, who is an admin', async () => {
@@ -260,7 +261,7 @@ test('an ownership transfer to someone who is concurrently demoted or removed le
       const path = `${there.root}/rbac/${heir.memberId}`
       const against: Call = removal ? ['DELETE', path, admin.session] : ['PUT', path, admin.session, { role: 'member' }]
       const [handed, other] = await together(
-        ['POST', `${there.root}/owner`, owner.session, { memberId: heir.memberId }],
+        ['POST', `${there.root}/owner`, owner.session, { memberId: heir.memberId, password }],
         against,
       )
       expect(

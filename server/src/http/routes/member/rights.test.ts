@@ -12,6 +12,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   addUser,
   engine,
+  password,
   registerOwner,
   startService,
   type TestService,
@@ -159,7 +160,7 @@ async function take(world: RightsWorld, step: Step, held: Held, accountIds: read
     case 'remove':
       return (await call('DELETE', `${root}/rbac/${rowId}`)).status
     case 'handover':
-      return (await call('POST', `${root}/owner`, { memberId: rowId })).status
+      return (await call('POST', `${root}/owner`, { memberId: rowId, password })).status
     case 'token':
       return createToken(world, `${root}/tokens`, held, first.scope, step.permission)
     case 'rotate': {

@@ -5,7 +5,7 @@ import type { IssuedToken } from '@coffer/contract/token'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { setUpTotp } from '../../../../../test/authenticator.ts'
 import { describeChanges, readContent } from '../../../../../test/content.ts'
-import { addUser, registerOwner, startService, type TestService } from '../../../../../test/harness.ts'
+import { addUser, password, registerOwner, startService, type TestService } from '../../../../../test/harness.ts'
 import { inside, outside, type PolicyWorld, startPolicyWorld } from '../../../../../test/policy-world.ts'
 
 let world: PolicyWorld
@@ -270,6 +270,6 @@ test('the policy goes with its workspace', async () => {
   await set({ maxTokenDays: 5 })
   const { store } = service.app.services
   expect(await store.policies.find(id)).toMatchObject({ maxTokenDays: 5 })
-  expect((await service.call('DELETE', root, { token: owner.session })).status).toBe(200)
+  expect((await service.call('DELETE', root, { token: owner.session, body: { password } })).status).toBe(200)
   expect(await store.policies.find(id)).toBeUndefined()
 })

@@ -45,6 +45,8 @@ const statusOf = async (token: string) => (await ask('GET', main, undefined, tok
 const tables = ['token', 'share', 'secret_value', 'member', 'service_account', 'audit_entry', 'change']
 const contents = () => Promise.all(tables.map((table) => raw.query(`select count(*) as count from ${table}`)))
 
+const nothingStays = { serviceAccounts: [], tokens: [], identities: [], syncs: [], shares: [] }
+
 describe('of a member', () => {
   async function addBusy() {
     const user = await addUser(service, `busy-${++made}@example.com`, { workspaceId, role: 'admin' })
@@ -71,13 +73,16 @@ describe('of a member', () => {
           name: 'deploys',
           permission: 'read-write',
           scope: { all: true, teams: [], projects: [], environments: [] },
+          mayAdminister: false,
           expiresAt: null,
           lastUsedAt: expect.stringMatching(/^\d{4}-/),
         },
       ],
       syncs: [],
       shares: 1,
+      invites: [],
       personalValues: 1,
+      stays: nothingStays,
     })
     expect(await contents()).toEqual(before)
     expect(await statusOf(deploys.token)).toBe(200)
@@ -103,9 +108,9 @@ describe('of a member', () => {
     expect((await remove(`rbac/${ownersRow}`, '?dryRun=true')).status).toBe(409)
     const invite = { email: `invited-${++made}@example.com`, role: 'member', scope: { all: true } }
     const { body: invited } = await ask<{ id: string }>('POST', `${main}/rbac`, invite)
-    const nothing = { success: true, tokens: [], syncs: [], shares: 0, personalValues: 0 }
+    const nothing = { success: true, tokens: [], syncs: [], shares: 0, invites: [], personalValues: 0 }
     for (const query of ['?dryRun=true', '']) {
-      expect((await remove(`rbac/${invited.id}`, query)).body).toEqual(nothing)
+      expect((await remove(`rbac/${invited.id}`, query)).body).toEqual({ ...nothing, stays: nothingStays })
     }
     expect((await remove(`rbac/${invited.id}`)).status).toBe(404)
   })

@@ -199,7 +199,7 @@ describe('refuses', () => {
   test('a read token any change, and every token or JWT the creation of tokens', async () => {
     const { id } = await createServiceAccount(service, owner.session, { name: newName() })
     const reader = await createToken(service, owner.session, { permission: 'read' })
-    const writer = await createToken(service, owner.session)
+    const writer = await createToken(service, owner.session, { mayAdminister: true, expiresIn: '24h', password })
     expect((await ask('GET', list, undefined, reader.token)).status).toBe(200)
     expect((await ask('PUT', `${list}/${id}`, { name: newName() }, reader.token)).status).toBe(403)
     expect((await ask('PUT', `${list}/${id}`, { name: newName() }, writer.token)).status).toBe(200)

@@ -43,6 +43,7 @@ async function addTokens(createdBy: string, count: number, endedAt: number | nul
         workspaceId,
         createdBy,
         serviceAccountId: null,
+        mayAdminister: false,
         name: 'old',
         type: 'static',
         prefix: 'cof_live_abcd',
