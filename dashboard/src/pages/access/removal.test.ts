@@ -5,8 +5,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { githubActions } from '../../../../server/src/providers/github-actions.ts'
 import { expectAccessible, openPage } from '../../../../test/browser.ts'
 import { addUser, createToken } from '../../../../test/harness.ts'
+import { createServiceAccount, createServiceToken } from '../../../../test/service-account.ts'
 import { pushDue, type SyncWorld, setUpSync, startSyncWorld } from '../../../../test/sync.ts'
 import { fakeGitHub } from '../../../../test/vendor/fake/github-actions.ts'
+import { newIdentity } from '../../../../test/world.ts'
 
 let world: SyncWorld & { stop(): Promise<void> }
 
@@ -74,4 +76,34 @@ test('without a service account the page says how to get one', async () => {
   await expectAccessible(page)
   await dialog.getByRole('link', { name: 'Service accounts' }).click()
   await page.getByText('No service accounts yet').waitFor()
+})
+
+test('what the person made and what stays is listed, and each can be ended there', async () => {
+  const { service, owner } = world
+  const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+  const eve = await addUser(service, 'eve@example.com', { workspaceId: body.id, role: 'admin' })
+  const robot = await createServiceAccount(service, eve.session, { name: 'robot' })
+  const known = await createServiceToken(service, eve.session, robot.id, { name: 'known' })
+  const identity = await service.call('POST', '/v1/workspace/main/oidc', { token: eve.session, body: newIdentity })
+  expect(identity.status, identity.text).toBe(201)
+  const invite = { email: 'guest@example.com', role: 'member', scope: { all: true } }
+  await service.call('POST', '/v1/workspace/main/rbac', { token: eve.session, body: invite })
+
+  const page = await openPage(service, { session: owner.session, path: '/main/-/access/members' })
+  await page.getByRole('button', { name: `Actions for ${eve.email}` }).click()
+  await page.getByRole('menuitem', { name: 'Remove' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('1 open invite of theirs ends: guest@example.com').waitFor()
+  await expectAccessible(page)
+  await dialog.getByRole('button', { name: `End identity ${newIdentity.name}` }).click()
+  await dialog.getByRole('button', { name: 'End token known' }).click()
+  await expect.poll(() => dialog.getByText('ended', { exact: true }).count()).toBe(2)
+  await dialog.getByRole('button', { name: 'Remove', exact: true }).click()
+  await dialog.waitFor({ state: 'detached' })
+
+  const list = async (path: string) =>
+    (await service.call<{ id: string }[]>('GET', `/v1/workspace/main/${path}`, { token: owner.session })).body
+  expect(await list('oidc')).toEqual([])
+  expect((await list('service-account')).map(({ id }) => id)).toContain(robot.id)
+  expect((await service.call('GET', '/v1/workspace/main', { token: known.token })).status).toBe(401)
 })

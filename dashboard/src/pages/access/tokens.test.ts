@@ -2,11 +2,13 @@
 import type { Token } from '@coffer/contract/token'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { setUpTotp } from '../../../../test/authenticator.ts'
 import { expectAccessible, openPage } from '../../../../test/browser.ts'
 import {
   addUser,
   createProject,
   createToken,
+  password,
   registerOwner,
   startService,
   type TestProject,
@@ -149,4 +151,44 @@ test('a member creates read tokens within their scope, and sees their own alone'
   expect(me.body).toMatchObject({ credential: { permission: 'read', scope } })
   expect(await page.getByRole('columnheader', { name: 'Owner' }).count()).toBe(0)
   expect(await page.getByRole('row', { name: 'mine' }).textContent()).toContain('shop / staging')
+})
+
+test('a token that may manage access takes the password or a code, is marked, and is not offered for a transfer', async () => {
+  const admin = await addUser(service, 'ops@example.com', { workspaceId, role: 'admin' })
+  const app = await setUpTotp(service, admin.session)
+  const page = await openPage(service, { session: admin.session, path, expectedErrors: [/403/] })
+  await page.getByRole('button', { name: 'New token' }).click()
+  await page.getByLabel('Name').fill('ops')
+  await page.getByRole('radio', { name: /^Read and write/ }).check()
+  await page.getByRole('radio', { name: /^Everything/ }).check()
+  await page.getByLabel('Expires after').selectOption('24h')
+  expect(await page.getByLabel('Your password').count()).toBe(0)
+  await page.getByRole('checkbox', { name: /May manage access/ }).check()
+  const create = page.getByRole('button', { name: 'Create token' })
+  expect(await create.isDisabled()).toBe(true)
+  await expectAccessible(page)
+  await page.getByLabel('Your password').fill('not the password')
+  await create.click()
+  await page.getByText('is wrong').waitFor()
+  await page.getByLabel('Or a code of your authenticator app').fill(app.recoveryCodes[0] ?? '')
+  await create.click()
+  const value = await takeValue(page)
+  const me = await service.call('GET', '/v1/me', { token: value })
+  expect(me.body).toMatchObject({ credential: { mayAdminister: true } })
+  expect(await page.getByRole('row', { name: 'ops' }).textContent()).toContain('manages access')
+  await page.getByRole('button', { name: 'Actions for ops', exact: true }).click()
+  await page.getByRole('menuitem', { name: 'Revoke' }).waitFor()
+  expect(await page.getByRole('menuitem', { name: 'Transfer' }).count()).toBe(0)
+  await page.getByRole('menuitem', { name: 'Rotate' }).click()
+  await page.getByLabel('Your password').fill(password)
+  await page.getByRole('button', { name: 'Rotate' }).click()
+  expect(await takeValue(page)).not.toBe(value)
+})
+
+test('somebody who is no admin of the whole workspace is not offered the mark', async () => {
+  const developer = await addUser(service, 'plain@example.com', { workspaceId, role: 'developer' })
+  const page = await openPage(service, { session: developer.session, path })
+  await page.getByRole('button', { name: 'New token' }).click()
+  await page.getByLabel('Name').waitFor()
+  expect(await page.getByRole('checkbox', { name: /May manage access/ }).count()).toBe(0)
 })

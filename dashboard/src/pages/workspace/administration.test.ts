@@ -4,6 +4,7 @@ import { expectAccessible, openPage } from '../../../../test/browser.ts'
 import {
   addUser,
   createTeam,
+  password,
   registerOwner,
   startService,
   type TestService,
@@ -67,7 +68,8 @@ test('an admin of one team changes that team, and nothing of the whole workspace
 test('the settings rename a workspace, hand it over, and delete it after its slug is typed', async () => {
   const workspaceId = await newWorkspace('settings')
   await addUser(service, 'heir@example.com', { workspaceId, role: 'admin' })
-  const page = await openPage(service, { session: owner.session, path: '/settings/-/settings' })
+  const expectedErrors = [/403/]
+  const page = await openPage(service, { session: owner.session, path: '/settings/-/settings', expectedErrors })
   await page.getByLabel('Name').fill('Moved')
   expect(await page.getByText('.coffer.json').count()).toBe(0)
   await page.getByLabel('Slug').fill('moved')
@@ -77,6 +79,7 @@ test('the settings rename a workspace, hand it over, and delete it after its slu
   await page.waitForURL('/moved/-/settings')
   await page.getByRole('button', { name: 'Delete workspace' }).click()
   const remove = page.getByRole('button', { name: 'Delete Moved' })
+  await page.getByLabel('Your password').fill(password)
   await page.getByLabel('Type moved to confirm').fill('move')
   expect(await remove.isDisabled()).toBe(true)
   await expectAccessible(page)
@@ -86,7 +89,14 @@ test('the settings rename a workspace, hand it over, and delete it after its slu
   await page.getByRole('button', { name: 'Hand over' }).click()
   await page.getByRole('dialog').waitFor()
   await expectAccessible(page)
-  await page.getByRole('button', { name: 'Hand over ownership' }).click()
+  const handOver = page.getByRole('button', { name: 'Hand over ownership' })
+  expect(await handOver.isDisabled()).toBe(true)
+  await page.getByLabel('Your password').fill('not the password')
+  await handOver.click()
+  await page.getByText('is wrong').waitFor()
+  await expectAccessible(page)
+  await page.getByLabel('Your password').fill(password)
+  await handOver.click()
   await page.getByText('heir@example.com is the owner now.').waitFor()
   await page.getByRole('button', { name: 'Delete workspace' }).waitFor({ state: 'detached' })
 
@@ -94,6 +104,7 @@ test('the settings rename a workspace, hand it over, and delete it after its slu
   const doomed = await openPage(service, { session: owner.session, path: '/doomed/-/settings' })
   await doomed.getByRole('button', { name: 'Delete workspace' }).click()
   await doomed.getByLabel('Type doomed to confirm').fill('doomed')
+  await doomed.getByLabel('Your password').fill(password)
   await doomed.getByRole('button', { name: 'Delete doomed' }).click()
   await doomed.getByRole('heading', { name: 'Workspaces' }).waitFor()
   expect((await service.call('GET', '/v1/workspace/doomed', { token: owner.session })).status).toBe(404)

@@ -155,7 +155,7 @@ export function TokenDialog({ ws, workspace, account, teams, onClose }: TokenDia
         {mayOffer && (
           <CheckField
             label="May manage access"
-            hint="Members, invites, service accounts and identities, with the permission Read and write and the whole workspace as scope. Such a token lives 3 months at most."
+            hint="Members, invites, service accounts and identities, with the permission Read and write and the scope Everything. Such a token lives 3 months at most."
             checked={isMarked}
             onChange={({ target }) => change({ mayAdminister: target.checked })}
           />
