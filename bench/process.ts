@@ -1,7 +1,9 @@
 /** Starts the service and the reference servers as separate processes on the current Node. */
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setupCode } from '../test/setup-code.ts'
 import { startArguments, startEnvironment } from '../test/start-command.ts'
 import { makeFolder } from './scratch.ts'
 
@@ -79,6 +81,7 @@ export const startService = (dataDir: string, settings: Record<string, string> =
     COFFER_RATE_LIMIT: '0',
     COFFER_EXCHANGE_RATE_LIMIT: '0',
     COFFER_SHARE_RATE_LIMIT: '0',
+    COFFER_SETUP_CODE: setupCode,
     COFFER_OUTBOUND_ALLOW: '127.0.0.1',
     ...settings,
   })

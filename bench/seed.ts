@@ -1,5 +1,7 @@
 /** Creates the measured data through the API. */
+
 import { type Api, createApi } from '@coffer/sdk'
+import { setupCode } from '../test/setup-code.ts'
 import type { Running } from './process.ts'
 
 export type Seeded = {
@@ -17,7 +19,7 @@ export const apiOf = ({ url }: Running, credential: string | null): Api =>
   createApi({ url, credential, timeoutMs: 120_000 })
 
 export async function seed(service: Running): Promise<Seeded> {
-  const account = { email: 'bench@example.com', name: 'Bench', password: 'a long enough password' }
+  const account = { email: 'bench@example.com', name: 'Bench', password: 'a long enough password', setupCode }
   const { accessToken: session } = await apiOf(service, null).auth.register(account)
   return seedWorkspace(service, session, 'main')
 }

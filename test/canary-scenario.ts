@@ -18,6 +18,7 @@ import { readBase32 } from './authenticator.ts'
 import type { Canaries } from './canary.ts'
 import { createRefusals } from './canary-refusal.ts'
 import type { Cell } from './raw-database.ts'
+import { setupCode } from './setup-code.ts'
 
 type Signed = { readonly session: string; readonly token: string; readonly jwt: string }
 
@@ -35,7 +36,7 @@ export async function runCanaryScenario(canaries: Canaries): Promise<void> {
 
   async function liveThrough(): Promise<Signed> {
     const password = canary('password of the owner')
-    const register = { email: 'owner@example.com', name: 'Owner', password }
+    const register = { email: 'owner@example.com', name: 'Owner', password, setupCode }
     const first = await sendFor<SignedIn>(201, 'POST', '/v1/auth/register', {
       body: register,
       mayHold: ['first session'],

@@ -2,6 +2,7 @@
 import type { Page } from 'playwright-core'
 import { onTestFinished } from 'vitest'
 import { password, startService, type TestService } from './harness.ts'
+import { setupCode } from './setup-code.ts'
 
 /** Without an account; stopped with the test. */
 export async function startEmptyService(settings: Record<string, string> = {}): Promise<TestService> {
@@ -9,6 +10,9 @@ export async function startEmptyService(settings: Record<string, string> = {}): 
   onTestFinished(() => service.stop())
   return service
 }
+
+/** The address that the service prints at its start. */
+export const setupLink = `/setup#code=${encodeURIComponent(setupCode)}`
 
 type Account = { readonly password?: string; readonly workspace?: string; readonly slug?: string }
 

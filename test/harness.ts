@@ -24,6 +24,7 @@ import { createStore } from '../server/src/store/store.ts'
 import type { Grants } from '../server/src/store/workspace/grant.ts'
 import { type Call, caller } from './caller.ts'
 import { connectPostgres } from './postgres-client.ts'
+import { setupCode } from './setup-code.ts'
 
 export type { Answer, Call, CallOptions } from './caller.ts'
 
@@ -134,6 +135,7 @@ export async function openService(
     COFFER_PUBLIC_URL: 'http://localhost:8080',
     COFFER_RATE_LIMIT: '0',
     COFFER_SHARE_RATE_LIMIT: '0',
+    COFFER_SETUP_CODE: setupCode,
     ...settings,
   }
   const log = createLog('debug', { write: (line) => void logs.push(line) })
@@ -154,12 +156,12 @@ export type TestUser = {
 
 /** The first account with its workspace `main`. */
 export async function registerOwner(
-  service: Pick<TestService, 'call'> & Partial<Pick<TestService, 'app'>>,
+  service: Pick<TestService, 'call'>,
   email = 'owner@example.com',
+  code = setupCode,
 ): Promise<TestUser> {
-  const setupCode = service.app?.services.setupCode.value
   const { body, status, text } = await service.call<SignedIn>('POST', '/v1/auth/register', {
-    body: { email, name: 'Owner', password, ...(setupCode === undefined ? {} : { setupCode }) },
+    body: { email, name: 'Owner', password, setupCode: code },
   })
   expect(status, text).toBe(201)
   return { id: body.user.id, email, session: body.accessToken }

@@ -1,6 +1,7 @@
 /** Starts the server as an operator would. */
 import { join } from 'node:path'
 import { type Ended, type Listening, listening, type Program, type Settings, startNode } from './program.ts'
+import { setupCode } from './setup-code.ts'
 
 /** The bundle of the sources (server-program.ts), or without one, the sources. */
 export const serverMain = process.env.COFFER_TEST_SERVER ?? join(import.meta.dirname, '../server/src/main.ts')
@@ -21,6 +22,7 @@ export async function startListening(settings: Settings, nodeArgs: readonly stri
       COFFER_PORT: '0',
       COFFER_RATE_LIMIT: '0',
       COFFER_SHARE_RATE_LIMIT: '0',
+      COFFER_SETUP_CODE: setupCode,
       ...settings,
     }),
   )

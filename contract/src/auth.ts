@@ -42,7 +42,7 @@ export type Login = Static<typeof Login>
 export const AuthState = Type.Object({
   /** True until the first account exists. */
   needsSetup: Type.Boolean(),
-  /** True if this client needs the setup code to create the first account. */
+  /** The same: the first account always needs the setup code. Services of before asked some clients only. */
   needsSetupCode: Type.Boolean(),
   signup: words('invite', 'open'),
   passwordLogin: Type.Boolean(),

@@ -1,5 +1,6 @@
 /** A small company with two teams, as the pictures of the dashboard show it. No value is real. */
 import { type Api, createApi } from '@coffer/sdk'
+import { setupCode } from '../../test/setup-code.ts'
 
 export type Example = { readonly session: string; readonly shareToken: string; readonly inviteToken: string }
 
@@ -8,7 +9,8 @@ const ws = 'acme'
 const prj = 'shop'
 
 export async function createExample(url: string): Promise<Example> {
-  const account = { email: 'you@example.test', name: 'Robin Lee', password, workspace: { name: 'Acme', slug: ws } }
+  const workspace = { name: 'Acme', slug: ws }
+  const account = { email: 'you@example.test', name: 'Robin Lee', password, workspace, setupCode }
   const { accessToken: session } = await createApi({ url, credential: null }).auth.register(account)
   const api = createApi({ url, credential: session })
   const [everyone] = await api.team.list({ ws })

@@ -8,6 +8,7 @@ import { createRecordLimit } from './domain/audit/record-limit.ts'
 import { createReadRecorder } from './domain/audit/record-read.ts'
 import { createStoredLists } from './domain/audit/stored-list.ts'
 import { createSetupCode } from './domain/auth/setup-code.ts'
+import { createSetupCodeFile } from './domain/auth/setup-code-file.ts'
 import { readBackupState } from './domain/backup/state.ts'
 import { createChangeFollower } from './domain/cache/change-follower.ts'
 import { createCounts } from './domain/cache/count.ts'
@@ -75,6 +76,7 @@ export async function createApp(
   const { config, engine } = services
   const follower = createChangeFollower(services)
   await follower.start()
+  await keepSetupCode(services)
   const limiters = await createLimiters(config, log)
   const forwarded = createForwardedWatch(log)
   const metrics = await createMetrics(config, figuresOf(services), forwarded, tls)
@@ -124,6 +126,12 @@ export async function createApp(
       await engine.close()
     },
   }
+}
+
+async function keepSetupCode({ store, setupCode, setupCodeFile }: Services): Promise<void> {
+  const needsSetup = (await store.accounts.count()) === 0
+  if (needsSetup && !setupCode.isChosen) setupCodeFile.write(setupCode.value)
+  else setupCodeFile.remove()
 }
 
 const sweepEveryMs = 20
@@ -260,7 +268,13 @@ async function assemble(
     longWork: replacements.longWork ?? createLongWork(),
   }
   const { program } = replacements
-  const own = { version: readVersion(), program, setupCode: createSetupCode(config), slots: createSlots() }
+  const own = {
+    version: readVersion(),
+    program,
+    setupCode: createSetupCode(config.setupCode, keys),
+    setupCodeFile: createSetupCodeFile(config.dataDir, log),
+    slots: createSlots(),
+  }
   return { config, engine, store, keys, ...memories, ...outside, ...own, now, log }
 }
 

@@ -1,4 +1,5 @@
 /** The built packages of the service, the command line and the client library work in an empty folder, without this repository. */
+
 import { execFile } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
@@ -16,6 +17,7 @@ import { caller } from '../../test/caller.ts'
 import { requirePrograms } from '../../test/debian-package.ts'
 import { createProject, createToken, registerOwner } from '../../test/harness.ts'
 import { type Listening, listening, type Settings, startCommand, startNode } from '../../test/program.ts'
+import { setupCode } from '../../test/setup-code.ts'
 import { nodeOptions, startEnvironment } from '../../test/start-command.ts'
 import { buildPackage } from '../build.ts'
 import { settings } from './setting.ts'
@@ -50,7 +52,8 @@ afterAll(() => rm(folder, { recursive: true }))
 
 /** Starts the command that npm linked, in the empty folder. */
 function startServer(given: Settings = {}, before: readonly string[] = []): Promise<Listening> {
-  const options = { COFFER_PORT: '0', COFFER_DATA_DIR: join(folder, 'data'), ...given }
+  const own = { COFFER_PORT: '0', COFFER_DATA_DIR: join(folder, 'data'), COFFER_SETUP_CODE: setupCode }
+  const options = { ...own, ...given }
   const [command = '', ...args] = [...before, installed('.bin/coffer-server')]
   return listening(startCommand(command, args, options, { cwd: consumer }))
 }

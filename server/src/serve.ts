@@ -88,9 +88,8 @@ async function welcome(app: App, port: number): Promise<void> {
   // With COFFER_PORT=0 the port is known only after listening.
   const url = config.port === 0 ? config.publicUrl.replace(/:0$/, `:${port}`) : config.publicUrl
   const isNew = (await store.accounts.count()) === 0
-  const isAsked = setupCode.isChosen || !setupCode.isLocal
   // A browser keeps the part after # to itself, so the code reaches no log of a proxy.
-  const fragment = isAsked && !setupCode.isChosen ? `#code=${setupCode.value}` : ''
+  const fragment = setupCode.isChosen ? '' : `#code=${setupCode.value}`
   const reference = app.hasDashboard ? '' : ` (API reference: ${url}/docs)`
   const lines = [`Coffer is ready${isNew && app.hasDashboard ? '' : ` at ${url}${reference}`}. Data: ${where}.`]
   if (isNew) {
@@ -98,14 +97,11 @@ async function welcome(app: App, port: number): Promise<void> {
     lines.push(app.hasDashboard ? 'or in another terminal:' : 'Create the first account in another terminal:')
     lines.push(`  ${installation.client} login ${url}`)
     // An operator who chose the code knows it, and others may read the log.
-    if (setupCode.isChosen) lines.push('Setup code: the one in COFFER_SETUP_CODE')
-    else if (isAsked) lines.push(`Setup code: ${setupCode.value}`)
-    else lines.push(`Setup code, needed only through a proxy: ${setupCode.value}`)
+    lines.push(`Setup code: ${setupCode.isChosen ? 'the one in COFFER_SETUP_CODE' : setupCode.value}`)
   }
   const isHidden = config.logLevel !== 'info' && config.logLevel !== 'debug'
   // Print a generated code even if the log level hides it: without the code nobody could create the first account.
-  if (process.stdout.isTTY || (isHidden && isNew && isAsked && !setupCode.isChosen))
-    process.stdout.write(`${lines.join('\n')}\n`)
+  if (process.stdout.isTTY || (isHidden && isNew && !setupCode.isChosen)) process.stdout.write(`${lines.join('\n')}\n`)
   else for (const line of lines) log.info(line)
   log.info('listening', { host: config.host, port, engine: engine.kind, ms: Math.round(performance.now()) })
 }

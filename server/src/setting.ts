@@ -92,8 +92,9 @@ export const settings: readonly Setting[] = [
   { name: 'COFFER_SIGNUP', default: 'invite', meaning: 'who may register: invite or open' },
   {
     name: 'COFFER_SETUP_CODE',
-    default: 'generated at start',
-    meaning: 'code for the first account; always required if set, a generated code only if the request may be remote',
+    default: 'derived from the keys',
+    meaning:
+      'code that the first account needs; a derived one is printed at start and kept in setup-code of the data folder',
   },
   {
     name: 'COFFER_AUDIT_DAYS',

@@ -1,4 +1,5 @@
 /** Accounts, projects and tokens for the cases, created through the API. */
+import { setupCode } from '../../test/setup-code.ts'
 import { must } from './ask.ts'
 
 export const password = 'correct horse battery staple'
@@ -12,7 +13,7 @@ export type Project = {
 type SignedIn = { readonly accessToken: string }
 
 export async function register(url: string, email = 'owner@example.com'): Promise<string> {
-  const body = { email, name: 'Owner', password }
+  const body = { email, name: 'Owner', password, setupCode }
   return (await must<SignedIn>(url, 'POST', '/v1/auth/register', { body })).accessToken
 }
 

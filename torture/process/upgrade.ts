@@ -1,6 +1,7 @@
 /** A rolling upgrade: nodes are replaced one after the other by a later version under load, and nothing is lost. */
 import { join, resolve } from 'node:path'
 import { type Listening, listening, type Program, type Settings, startNode } from '../../test/program.ts'
+import { setupCode } from '../../test/setup-code.ts'
 import { serverMain } from '../../test/start-server.ts'
 import { until } from '../../test/wait.ts'
 import type { Case } from '../case.ts'
@@ -95,7 +96,13 @@ function startVersion(
   const program = version === 0 ? [first] : ['--import', nextVersion, sources(join(import.meta.dirname, '../..'))]
   const NEXT_VERSIONS = String(previous === undefined ? version : version - 1)
   return startNode([...program, ...args], {
-    ...{ COFFER_PORT: '0', COFFER_RATE_LIMIT: '0', COFFER_SHARE_RATE_LIMIT: '0', NEXT_VERSIONS },
+    ...{
+      COFFER_PORT: '0',
+      COFFER_RATE_LIMIT: '0',
+      COFFER_SHARE_RATE_LIMIT: '0',
+      COFFER_SETUP_CODE: setupCode,
+      NEXT_VERSIONS,
+    },
     ...settings,
   })
 }

@@ -28,7 +28,9 @@ export const login = defineCommand({
   details: `
 Opens a page of the service in the browser, where you approve this program. Asks for
 email address and password here if the service has no account yet, if no browser can be
-opened, and with --email.
+opened, and with --email. The setup code of the first account is read from
+COFFER_DATA_DIR or ./data of the folder where this program was started, if the service
+is on this machine, and asked for otherwise.
 
 The session is kept in the keychain of the system, or in a file that only you can read
 if there is none. It ends after 8 hours without use, after 30 days, or with coffer logout.
@@ -62,7 +64,7 @@ Examples:
       createApi(connectOptions(ctx, { url, credential: null, timeoutMs: 5_000, retries: 0 })),
       url,
     )
-    const session = await signIn(ctx, connect, state, { email: flags.email, noBrowser: flags['no-browser'] })
+    const session = await signIn(ctx, connect, state, { url, email: flags.email, noBrowser: flags['no-browser'] })
     const api = connect(session)
     const me = await api.me.read()
     const workspace = await chooseWorkspace(ctx, api, ctx.flags.workspace, me)

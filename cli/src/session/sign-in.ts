@@ -4,11 +4,11 @@ import type { Context } from '../context.ts'
 import { visible } from '../output/table.ts'
 import { hasPage, openPage } from './browser.ts'
 import { collectSession, createDeviceCode, waitForApproval } from './device.ts'
-import { signInAtTerminal } from './terminal-login.ts'
+import { type Wanted as Here, signInAtTerminal } from './terminal-login.ts'
 
 type Connect = (credential: string | null) => Api
 
-type Wanted = { readonly email: string | undefined; readonly noBrowser: boolean }
+type Wanted = Here & { readonly noBrowser: boolean }
 
 export async function signIn(ctx: Context, connect: Connect, state: AuthState, wanted: Wanted): Promise<string> {
   const { email, noBrowser } = wanted
@@ -22,7 +22,7 @@ export async function signIn(ctx: Context, connect: Connect, state: AuthState, w
         : `There is no page at ${visible(code.verificationUri)}; the login goes on here.`,
     )
   }
-  return signInHere(ctx, connect, state, email)
+  return signInHere(ctx, connect, state, wanted)
 }
 
 /** False if the page could not be opened. Whoever wants no browser here opens the page elsewhere. */
@@ -45,8 +45,8 @@ async function waitInBrowser(ctx: Context, api: Api, code: DeviceCode): Promise<
 }
 
 /** The browser session lasts only until it has approved the code of this program. */
-async function signInHere(ctx: Context, connect: Connect, state: AuthState, email?: string): Promise<string> {
-  const { accessToken } = await signInAtTerminal(ctx, connect(null), state, email)
+async function signInHere(ctx: Context, connect: Connect, state: AuthState, wanted: Here): Promise<string> {
+  const { accessToken } = await signInAtTerminal(ctx, connect(null), state, wanted)
   const api = connect(accessToken)
   try {
     const code = await createDeviceCode(api)

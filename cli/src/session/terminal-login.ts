@@ -4,20 +4,23 @@ import type { Context } from '../context.ts'
 import { CliError } from '../error.ts'
 import { visible } from '../output/table.ts'
 import { askHidden, askText } from '../prompt.ts'
+import { findSetupCode } from './setup-code.ts'
 
 const maxAttempts = 3
 /** The service hashes passwords one after the other. */
 const options = { timeoutMs: 30_000 }
 const hint = 'run coffer login in a terminal, or set COFFER_TOKEN'
 
+export type Wanted = { readonly url: string; readonly email: string | undefined }
+
 /** Opens a browser session, which the caller must end. */
-export function signInAtTerminal(ctx: Context, api: Api, state: AuthState, email?: string): Promise<SignedIn> {
-  return state.needsSetup ? createFirstAccount(ctx, api, state, email) : askPassword(ctx, api, email)
+export function signInAtTerminal(ctx: Context, api: Api, state: AuthState, wanted: Wanted): Promise<SignedIn> {
+  return state.needsSetup ? createFirstAccount(ctx, api, state, wanted) : askPassword(ctx, api, wanted.email)
 }
 
-async function createFirstAccount(ctx: Context, api: Api, state: AuthState, given?: string): Promise<SignedIn> {
+async function createFirstAccount(ctx: Context, api: Api, state: AuthState, wanted: Wanted): Promise<SignedIn> {
   ctx.out.note('This service has no account yet. Yours will be the first one, with a workspace of its own.')
-  const email = given ?? (await askEmail(ctx))
+  const email = wanted.email ?? (await askEmail(ctx))
   const name = await askText(ctx, {
     message: 'Your name',
     hint,
@@ -25,14 +28,15 @@ async function createFirstAccount(ctx: Context, api: Api, state: AuthState, give
     check: (text) => (text.trim() === '' ? 'Others will see this name.' : undefined),
   })
   const password = await askNewPassword(ctx)
-  for (let attempt = 1; ; attempt++) {
-    const setupCode = state.needsSetupCode ? await askSetupCode(ctx) : undefined
+  const kept = state.needsSetupCode ? findSetupCode(ctx.env, wanted.url) : undefined
+  for (let attempt = kept ? 0 : 1; ; attempt++) {
+    const setupCode = attempt === 0 ? kept : state.needsSetupCode ? await askSetupCode(ctx) : undefined
     try {
       return await api.auth.register({ email, name: name.trim(), password, ...(setupCode && { setupCode }) }, options)
     } catch (error) {
       const isWrongCode = error instanceof ApiError && error.status === 403 && error.message.startsWith('setupCode:')
       if (!isWrongCode || !state.needsSetupCode || attempt >= maxAttempts) throw error
-      ctx.out.warn('This is not the setup code.')
+      ctx.out.warn(attempt === 0 ? 'The file setup-code here is of another service.' : 'This is not the setup code.')
     }
   }
 }
@@ -58,7 +62,7 @@ async function askNewPassword(ctx: Context): Promise<string> {
 
 const askSetupCode = (ctx: Context) =>
   askHidden(ctx, {
-    message: 'Setup code: COFFER_SETUP_CODE of the service, or else in its startup log',
+    message: 'Setup code: COFFER_SETUP_CODE of the service, or else in the link that it printed at its start',
     hint,
     check: (text) => (text === '' ? 'The first account needs it.' : undefined),
   })

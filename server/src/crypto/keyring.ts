@@ -20,6 +20,8 @@ export type RootKey = {
   readonly cursor: KeyObject
   /** Derives the key of each backup. */
   readonly backup: KeyObject
+  /** The code for the first account. */
+  readonly setup: KeyObject
 }
 
 export type WrappedRootKey = { readonly id: string; readonly wrapped: Uint8Array; readonly checkValue: Uint8Array }
@@ -112,6 +114,7 @@ function deriveRootKey(id: string, bytes: Uint8Array): RootKey {
     audit: deriveKey(bytes, 'audit'),
     cursor: deriveKey(bytes, 'cursor'),
     backup: deriveKey(bytes, 'backup'),
+    setup: deriveKey(bytes, 'setup'),
   }
 }
 

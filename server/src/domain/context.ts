@@ -13,6 +13,7 @@ import type { ReadRecorder } from './audit/read-recorder.ts'
 import type { RecordLimit } from './audit/record-limit.ts'
 import type { StoredLists } from './audit/stored-list.ts'
 import type { SetupCode } from './auth/setup-code.ts'
+import type { SetupCodeFile } from './auth/setup-code-file.ts'
 import type { Counts } from './cache/count.ts'
 import type { EnvironmentVersions } from './cache/environment-version.ts'
 import type { PendingChanges } from './cache/pending-change.ts'
@@ -35,6 +36,7 @@ export type Services = {
   /** Version of the server. */
   readonly version: string
   readonly setupCode: SetupCode
+  readonly setupCodeFile: SetupCodeFile
   readonly engine: Engine
   readonly store: Store
   readonly keys: Keys
@@ -67,8 +69,6 @@ type RequestInfo = {
   readonly id: string
   readonly ip: string
   readonly userAgent: string
-  /** Set for public endpoints: the Host header names this machine, and no proxy forwarded the request. */
-  readonly isDirect?: boolean
   /** Set if access is explained and no address was named: rules about addresses do not apply. */
   readonly hasNoAddress?: boolean
   /** Reserves memory for a response of about this size, or rejects with `overloaded`; undefined if it is free now. */

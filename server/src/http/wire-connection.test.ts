@@ -14,6 +14,7 @@ import {
 import { checkForm } from '../../../test/raw-answer.ts'
 import { head, json, post as rawPost } from '../../../test/raw-request.ts'
 import { open, parseAnswers, receive, sendRaw } from '../../../test/raw-socket.ts'
+import { setupCode } from '../../../test/setup-code.ts'
 import { until, withinSeconds } from '../../../test/wait.ts'
 
 let service: TestService
@@ -187,7 +188,7 @@ describe('connections', () => {
 
   test('a stop waits for the requests in flight, not for their connections to time out', async () => {
     const alone = await startService()
-    const body = { email: owner.email, name: 'Owner', password }
+    const body = { email: owner.email, name: 'Owner', password, setupCode }
     const arrived = new Promise<void>((resolve) => alone.app.server.once('request', () => resolve()))
     const registering = alone.call('POST', '/v1/auth/register', { body })
     await arrived

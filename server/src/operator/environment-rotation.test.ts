@@ -12,6 +12,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { caller } from '../../../test/caller.ts'
 import { createDatabase, type Database, password } from '../../../test/harness.ts'
 import { type Serving, serve } from '../../../test/process.ts'
+import { setupCode } from '../../../test/setup-code.ts'
 import { runProgram, startProgram } from '../../../test/start-server.ts'
 import { times } from '../../../test/tier.ts'
 import { until } from '../../../test/wait.ts'
@@ -40,7 +41,7 @@ beforeAll(async () => {
   service = await serve(database.settings)
   const url = database.settings.COFFER_DATABASE_URL
   store = url === undefined ? openSqlite(join(database.dataDir, 'coffer.db')) : openPostgres(url)
-  const owner = { email: 'owner@example.com', name: 'Owner', password }
+  const owner = { email: 'owner@example.com', name: 'Owner', password, setupCode }
   token = (await service.call<SignedIn>('POST', '/v1/auth/register', { body: owner })).body.accessToken
   const teams = await service.call<Team[]>('GET', '/v1/workspace/main/team', { token })
   const project = { name: 'Api', slug: 'api', teamId: teams.body[0]?.id }

@@ -3,6 +3,7 @@ import type { SignedIn } from '@coffer/contract/auth'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createDatabase, type Database, engine, openService, password, registerOwner } from '../../../test/harness.ts'
 import { serve } from '../../../test/process.ts'
+import { setupCode } from '../../../test/setup-code.ts'
 import { sql } from '../store/engine/sql.ts'
 
 const registration = (email = 'owner@example.com', more: object = {}) => ({
@@ -17,14 +18,18 @@ describe('the first account', () => {
   afterEach(() => database.drop())
 
   const everywhere = {
+    COFFER_SETUP_CODE: '',
     COFFER_HOST: '0.0.0.0',
     COFFER_PLAIN_HTTP: 'on',
     COFFER_PUBLIC_URL: 'https://coffer.example.com',
   }
   const codeIn = (messages: string[]) => messages.flatMap((message) => /^Setup code: (\S+)$/.exec(message)?.[1] ?? [])
 
-  test('needs the setup code, which is logged once, if others can reach the service', async () => {
+  test('needs the setup code, which is logged once and is the same after a restart', async () => {
+    const before = await serve({ ...database.settings, ...everywhere })
+    await before.stop()
     const service = await serve({ ...database.settings, ...everywhere })
+    expect(codeIn(service.messages())).toEqual(codeIn(before.messages()))
     const codes = codeIn(service.messages())
     expect(codes).toHaveLength(1)
     const [setupCode = ''] = codes
@@ -33,7 +38,7 @@ describe('the first account', () => {
     expect(service.program.out().split(setupCode)).toHaveLength(3)
     expect(service.messages()).toContain(`  https://coffer.example.com/setup#code=${setupCode}`)
     const message =
-      'setupCode: the first account needs the code in COFFER_SETUP_CODE or, if that is not set, the one in the startup log.'
+      'setupCode: the first account needs the code in COFFER_SETUP_CODE or, if that is not set, in the link printed at the start and in the file setup-code of the data folder.'
     for (const more of [
       {},
       { setupCode: 'wrong' },
@@ -56,10 +61,13 @@ describe('the first account', () => {
 
   // These depend on the settings only; the test above shows that the store counts accounts.
   if (engine === 'sqlite') {
-    test('needs no code on localhost, which is 127.0.0.1', async () => {
-      const service = await serve({ ...database.settings, COFFER_HOST: 'localhost' })
-      expect(codeIn(service.messages())).toEqual([])
-      expect((await service.call('POST', '/v1/auth/register', registration())).status).toBe(201)
+    test('needs the code on localhost too, where the link holds it', async () => {
+      const service = await serve({ ...database.settings, COFFER_HOST: 'localhost', COFFER_SETUP_CODE: '' })
+      const [setupCode = ''] = codeIn(service.messages())
+      expect(service.messages()).toContain(`  http://localhost:${service.port}/setup#code=${setupCode}`)
+      expect((await service.call('POST', '/v1/auth/register', registration())).status).toBe(403)
+      const made = await service.call('POST', '/v1/auth/register', registration(undefined, { setupCode }))
+      expect(made.status).toBe(201)
       await service.stop()
     })
 
@@ -105,7 +113,7 @@ describe('the first account', () => {
     const service = await openService(database.settings, database.dataDir)
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
-        service.call('POST', '/v1/auth/register', registration(`person-${index}@example.com`)),
+        service.call('POST', '/v1/auth/register', registration(`person-${index}@example.com`, { setupCode })),
       ),
     )
     expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 403)])

@@ -8,6 +8,7 @@ import type { SignedIn } from '@coffer/contract/auth'
 import { expect, test } from 'vitest'
 import { password } from '../../../test/harness.ts'
 import { type Serving, serve } from '../../../test/process.ts'
+import { setupCode } from '../../../test/setup-code.ts'
 import { until } from '../../../test/wait.ts'
 
 const root = join(import.meta.dirname, '../../..')
@@ -24,7 +25,7 @@ test('the drill leads from a running service through a lost machine to an unseal
   const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...settings, ...paths }
 
   const first = await serve(settings)
-  const owner = { email: 'owner@example.com', name: 'Owner', password }
+  const owner = { email: 'owner@example.com', name: 'Owner', password, setupCode }
   expect((await first.call<SignedIn>('POST', '/v1/auth/register', { body: owner })).status).toBe(201)
   let sealed: Serving | undefined
   for (const command of commands) {

@@ -6,6 +6,7 @@ import { createDatabase, type Database, password } from '../../../test/harness.t
 import { startGoogleKms } from '../../../test/key-service.ts'
 import { type Serving, serve } from '../../../test/process.ts'
 import type { Program } from '../../../test/program.ts'
+import { setupCode } from '../../../test/setup-code.ts'
 import { runProgram, startProgram } from '../../../test/start-server.ts'
 import { times } from '../../../test/tier.ts'
 import { until } from '../../../test/wait.ts'
@@ -27,7 +28,7 @@ beforeAll(async () => {
     GCE_METADATA_HOST: kms.url.replace('http://', ''),
   }
   service = await serve(settings)
-  const owner = { email: 'owner@example.com', name: 'Owner', password }
+  const owner = { email: 'owner@example.com', name: 'Owner', password, setupCode }
   session = (await service.call<SignedIn>('POST', '/v1/auth/register', { body: owner })).body.accessToken
 })
 afterAll(async () => {

@@ -11,6 +11,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createDice, type Dice, seed } from '../../../test/dice.ts'
 import { createDatabase, type Database, engine, password } from '../../../test/harness.ts'
 import { type Serving, serve } from '../../../test/process.ts'
+import { setupCode } from '../../../test/setup-code.ts'
 import { runProgram } from '../../../test/start-server.ts'
 import { findBrokenRows } from '../../../test/store.ts'
 import { times } from '../../../test/tier.ts'
@@ -43,7 +44,7 @@ test(`kill -9 during writes, ${cycles} times, loses no acknowledged write and le
 
 async function killRepeatedly(dice: Dice): Promise<void> {
   let service = await serve(database.settings)
-  const owner = { email: 'owner@example.com', name: 'Owner', password }
+  const owner = { email: 'owner@example.com', name: 'Owner', password, setupCode }
   const { body } = await service.call<SignedIn>('POST', '/v1/auth/register', { body: owner })
   const token = body.accessToken
   const survived = new Map<TimedPlace, State>()

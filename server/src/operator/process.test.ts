@@ -1,5 +1,5 @@
 /** The program as an operator runs it: first start, clean and forced stops, metrics on their own port. */
-import { readFile, stat } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { Agent } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -34,7 +34,8 @@ describe('the first start', () => {
     const port = await freePort()
     // A variable of the command line in the same shell does not disturb the service.
     const client = { COFFER_URL: 'https://coffer.example.com' }
-    const settings = { ...database.settings, ...client, COFFER_DATA_DIR: dataDir, COFFER_PORT: String(port) }
+    const own = { COFFER_DATA_DIR: dataDir, COFFER_PORT: String(port), COFFER_SETUP_CODE: '' }
+    const settings = { ...database.settings, ...client, ...own }
     const service = await serve(settings)
     expect(await modeOf(dataDir)).toBe('700')
     expect(await modeOf(join(dataDir, 'master.key'))).toBe('600')
@@ -47,12 +48,15 @@ describe('the first start', () => {
     const said = service.messages().join('\n')
     expect(said).toContain(`\nor in another terminal:\n  npx coffer login http://localhost:${port}\n`)
     expect(said).toContain(`Coffer is ready. Data: ${engine === 'sqlite' ? dataDir : 'PostgreSQL'}.\n`)
-    expect(said).toContain(`Create the first account in the browser:\n  http://localhost:${port}/setup\n`)
-    expect(said).not.toContain('Setup code: ')
-    expect(said).toMatch(/^Setup code, needed only through a proxy: [\w-]{20}$/m)
+    expect(await modeOf(join(dataDir, 'setup-code'))).toBe('600')
+    const setupCode = (await readFile(join(dataDir, 'setup-code'), 'utf8')).trim()
+    const link = `http://localhost:${port}/setup#code=${setupCode}`
+    expect(said).toContain(`Create the first account in the browser:\n  ${link}\n`)
+    expect(said).toMatch(new RegExp(`^Setup code: ${setupCode}$`, 'm'))
     expect(service.program.err()).toBe('')
 
-    const { session } = await registerOwner(service)
+    const { session } = await registerOwner(service, undefined, setupCode)
+    expect(await readdir(dataDir)).not.toContain('setup-code')
     const team = await service.call<Team>('POST', teams, { token: session, body: { name: 'Kept' } })
     const key = await readFile(join(dataDir, 'master.key'), 'utf8')
     expect(await service.stop()).toMatchObject({ code: 0, err: '' })

@@ -8,6 +8,7 @@ import { createDatabase, type Database, password } from '../../../test/harness.t
 import { freePort } from '../../../test/postgres.ts'
 import { type Serving, serve } from '../../../test/process.ts'
 import type { Ended, Settings } from '../../../test/program.ts'
+import { setupCode } from '../../../test/setup-code.ts'
 import { spellings } from '../../../test/spelling.ts'
 import { startProgram } from '../../../test/start-server.ts'
 import { tamper } from '../../../test/store.ts'
@@ -49,7 +50,7 @@ beforeAll(async () => {
   database = await createDatabase({ hasSchema: true })
   folder = join(database.dataDir, 'shares')
   const service = await serve(database.settings)
-  const owner = { email: 'owner@example.com', name: 'Owner', password }
+  const owner = { email: 'owner@example.com', name: 'Owner', password, setupCode }
   session = (await service.call<SignedIn>('POST', '/v1/auth/register', { body: owner })).body.accessToken
   settings = { ...database.settings, COFFER_MASTER_KEY_SHARES: 'on' }
   const split = await run(['keys', 'split', '--out', folder], [], database.settings)

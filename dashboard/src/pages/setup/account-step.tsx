@@ -15,6 +15,7 @@ export function AccountStep({ onDone }: { readonly onDone: (ws: string) => void 
   const { data: state } = useSuspenseQuery(authStateQuery)
   const [needsCode] = useState(state.needsSetupCode)
   const [setupCode, setSetupCode] = useState(codeInAddress)
+  const [isCodeAsked, askForCode] = useState(needsCode && setupCode === '')
   const [name, setName] = useState('')
   const [email, setEmail] = useState('')
   const [password, setPassword] = useState('')
@@ -22,7 +23,11 @@ export function AccountStep({ onDone }: { readonly onDone: (ws: string) => void 
   useEffect(removeCodeFromAddress, [])
 
   const { run, isBusy, error } = useAction(async () => {
-    await registerFirst({ name, email, password, workspace, ...(needsCode && { setupCode: setupCode.trim() }) })
+    const account = { name, email, password, workspace, ...(needsCode && { setupCode: setupCode.trim() }) }
+    await registerFirst(account).catch((error: unknown) => {
+      if (fieldError(error, 'setupCode') !== undefined) askForCode(true)
+      throw error
+    })
     setPassword('')
     onDone(workspace.slug)
   })
@@ -44,13 +49,13 @@ export function AccountStep({ onDone }: { readonly onDone: (ws: string) => void 
       hint="It owns this installation's first workspace. You can invite others later."
     >
       <form className="setup-form" onSubmit={submit}>
-        {needsCode && (
+        {isCodeAsked && (
           <TextField
             label="Setup code"
             required
-            autoFocus={setupCode === ''}
+            autoFocus
             className="font-mono"
-            hint="From COFFER_SETUP_CODE or, if that is not set, from the log of the service at its start."
+            hint="In the link that the service printed at its start, and in the file setup-code of its data folder; or the value of COFFER_SETUP_CODE."
             value={setupCode}
             error={fieldError(error, 'setupCode')}
             onChange={({ target }) => setSetupCode(target.value)}
@@ -61,7 +66,7 @@ export function AccountStep({ onDone }: { readonly onDone: (ws: string) => void 
             label="Your name"
             required
             maxLength={64}
-            autoFocus={!needsCode || setupCode !== ''}
+            autoFocus={!isCodeAsked}
             autoComplete="name"
             value={name}
             error={fieldError(error, 'name')}
@@ -111,7 +116,7 @@ export function AccountStep({ onDone }: { readonly onDone: (ws: string) => void 
   )
 }
 
-/** The log prints an address with the code in its fragment, which no server sees. */
+/** The service prints an address with the code in its fragment, which no server sees. */
 const codeInAddress = () => new URLSearchParams(location.hash.slice(1)).get('code') ?? ''
 
 function removeCodeFromAddress(): void {

@@ -1,12 +1,12 @@
 /** The first run: other ways through it, and refusals. */
 import { expect, test } from 'vitest'
 import { openPage } from '../../../../test/browser.ts'
-import { fillAccount, startEmptyService } from '../../../../test/first-run.ts'
+import { fillAccount, setupLink, startEmptyService } from '../../../../test/first-run.ts'
 import { registerOwner } from '../../../../test/harness.ts'
 
 test('one secret can be typed instead of a file', async () => {
   const service = await startEmptyService()
-  const page = await openPage(service, { path: '/setup', expectedErrors: [/400/] })
+  const page = await openPage(service, { path: setupLink, expectedErrors: [/400/] })
   await fillAccount(page)
   await page.getByRole('button', { name: 'Create account' }).click()
   await page.getByLabel('Project').fill('Shop')
@@ -28,7 +28,7 @@ test('one secret can be typed instead of a file', async () => {
 
 test('nothing has to be entered after the account', async () => {
   const service = await startEmptyService()
-  const page = await openPage(service, { path: '/setup' })
+  const page = await openPage(service, { path: setupLink })
   await fillAccount(page)
   await page.getByRole('button', { name: 'Create account' }).click()
   await page.getByLabel('Project').fill('Shop')
@@ -42,7 +42,7 @@ test.each([
   ['a reserved slug', { slug: 'project' }, 'Slug', '"project" is a reserved word.'],
 ])('%s is refused beside its field', async (_, fields, label, sentence) => {
   const service = await startEmptyService()
-  const page = await openPage(service, { path: '/setup', expectedErrors: [/400/] })
+  const page = await openPage(service, { path: setupLink, expectedErrors: [/400/] })
   await fillAccount(page, fields)
   await page.getByRole('button', { name: 'Create account' }).click()
   await page.getByText(sentence).waitFor()

@@ -1,13 +1,16 @@
 /** The first run: from an empty installation to a project with secrets. */
 import { expect, test } from 'vitest'
 import { expectAccessible, openPage } from '../../../../test/browser.ts'
-import { fillAccount, startEmptyService } from '../../../../test/first-run.ts'
+import { fillAccount, setupLink, startEmptyService } from '../../../../test/first-run.ts'
+import { setupCode } from '../../../../test/setup-code.ts'
 
 test('an account, a project, secrets and snippets are made in one go', async () => {
   const service = await startEmptyService()
-  const page = await openPage(service, { expectedErrors: [/401/, /400/] })
-  await page.waitForURL('/setup')
+  const page = await openPage(service, { path: setupLink, expectedErrors: [/400/] })
   await page.getByText('1 of 3').waitFor()
+  // The link holds the code, so nothing asks for it, and no later reader of the address sees it.
+  await expect.poll(() => page.evaluate('location.href')).toBe(`${service.url}/setup`)
+  expect(await page.getByLabel('Setup code').count()).toBe(0)
   await expectAccessible(page)
   await fillAccount(page, { workspace: 'Café & Söhne' })
   expect(await page.getByLabel('Slug').inputValue()).toBe('cafe-sohne')
@@ -48,7 +51,7 @@ test('an account, a project, secrets and snippets are made in one go', async () 
 
 test('a reload after the first step continues in the workspace', async () => {
   const service = await startEmptyService()
-  const page = await openPage(service, { path: '/setup' })
+  const page = await openPage(service, { path: setupLink })
   await fillAccount(page)
   await page.getByRole('button', { name: 'Create account' }).click()
   await page.getByText('2 of 3').waitFor()
@@ -61,21 +64,33 @@ test('a reload after the first step continues in the workspace', async () => {
   await page.waitForURL('/main/shop')
 })
 
-test('the setup code comes from the address and is removed from it; a wrong one is refused beside its field', async () => {
-  const service = await startEmptyService({ COFFER_SETUP_CODE: 'a-code-of-the-operator' })
-  const page = await openPage(service, { path: '/setup#code=a-code-of-somebody', expectedErrors: [/403/] })
+test('the typed address asks for the setup code in one field, and says where it stands', async () => {
+  const service = await startEmptyService()
+  const page = await openPage(service, { expectedErrors: [/401/] })
+  await page.waitForURL('/setup')
   const code = page.getByLabel('Setup code')
   await code.waitFor()
-  expect(await code.inputValue()).toBe('a-code-of-somebody')
-  await expect.poll(() => page.evaluate('location.hash')).toBe('')
+  await page.getByText('In the link that the service printed at its start, and in the file setup-code').waitFor()
+  expect(await page.evaluate('document.activeElement?.value')).toBe('')
+  await expectAccessible(page)
+  await code.fill(` ${setupCode} `)
   await fillAccount(page)
   await page.getByRole('button', { name: 'Create account' }).click()
+  await page.getByText('2 of 3').waitFor()
+})
+
+test('a link with another code is refused beside a field for the right one', async () => {
+  const service = await startEmptyService()
+  const page = await openPage(service, { path: '/setup#code=a-code-of-somebody', expectedErrors: [/403/] })
+  await fillAccount(page)
+  const code = page.getByLabel('Setup code')
+  expect(await code.count()).toBe(0)
+  await page.getByRole('button', { name: 'Create account' }).click()
   await page.getByText('The first account needs the code in COFFER_SETUP_CODE').waitFor()
+  expect(await code.inputValue()).toBe('a-code-of-somebody')
   expect(await code.getAttribute('aria-invalid')).toBe('true')
-  // A refusal leaves the focus on the button.
-  expect(await page.evaluate('document.activeElement?.textContent')).toBe('Create account')
   await expectAccessible(page)
-  await code.fill('a-code-of-the-operator')
+  await code.fill(setupCode)
   await page.getByRole('button', { name: 'Create account' }).click()
   await page.getByText('2 of 3').waitFor()
 })

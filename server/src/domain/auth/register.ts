@@ -12,7 +12,7 @@ import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
 import type { Context } from '../context.ts'
 import { inPasswordSlot } from '../slot.ts'
-import { inTransaction } from '../transaction.ts'
+import { announce, inTransaction } from '../transaction.ts'
 import { findOpenInvite, type OpenInvite, takeUpInvite } from '../workspace/invite.ts'
 import { checkWorkspaceSlug } from '../workspace/slug.ts'
 import { claimSlug, insertWorkspace } from '../workspace/workspace.ts'
@@ -48,6 +48,8 @@ export async function register(ctx: Context, body: Registration): Promise<Opened
     }
     await record(ctx, { chain: systemChain, action: 'CREATE', entity: personEntity(account) })
     if (workspace) await insertWorkspace(ctx, workspace, account.id)
+    // Every node then removes the file of the setup code.
+    if (workspace && isFirst) announce(ctx, 'workspace', workspace.id)
     if (invite) await takeUpInvite(ctx, invite, account)
     await record(ctx, { chain: systemChain, action: 'LOGIN', entity: personEntity(account) })
     return openBrowserSession(ctx, account, null)
@@ -71,6 +73,6 @@ async function admitRegistration(ctx: Context, body: Registration, email: string
     if (ctx.config.signup === 'open') return { isFirst }
     throw new Failure('forbidden', 'Registration is closed: ask an admin of your workspace for an invite.')
   }
-  requireSetupCode(ctx.setupCode, ctx.request, body.setupCode)
+  requireSetupCode(ctx.setupCode, body.setupCode)
   return { isFirst }
 }

@@ -1,34 +1,35 @@
-/** The setup code proves that the creator of the first account can read the log or the settings of the service. */
-import { randomBytes, timingSafeEqual } from 'node:crypto'
-import { type Config, isLoopback } from '../../config.ts'
+/**
+ * The setup code proves that the creator of the first account can read the log, the data folder or the settings of the
+ * service. No address and no header stands in for it: behind a proxy every request may look local.
+ */
+import { timingSafeEqual } from 'node:crypto'
 import { Failure } from '../../failure.ts'
+import type { Keys } from '../../store/key/key.ts'
 
 export type SetupCode = {
-  readonly value: string
-  /** Set by the operator: then every client must send it, and it is never logged. */
+  /** Set by the operator, who knows it: it is neither printed nor kept in the data folder. */
   readonly isChosen: boolean
-  /** Listen address and public URL are loopback, and there is no proxy: no remote client can reach the service. */
-  readonly isLocal: boolean
+  readonly value: string
 }
 
-export function createSetupCode(config: Config): SetupCode {
-  const { setupCode, host, publicUrl, trustedProxies } = config
-  const publicHost = new URL(publicUrl).hostname.replace(/^\[|\]$/g, '')
-  const isLocal = isLoopback(host) && isLoopback(publicHost) && trustedProxies.length === 0
-  return { value: setupCode ?? newSetupCode(), isChosen: setupCode !== undefined, isLocal }
+/** Derived from the keys, so that all nodes have the same code, also after a restart. */
+export function createSetupCode(chosen: string | undefined, keys: Keys): SetupCode {
+  return {
+    isChosen: chosen !== undefined,
+    get value() {
+      return chosen ?? derivedCode(keys)
+    },
+  }
 }
 
-type Request = { readonly isDirect?: boolean }
+/** 15 bytes: short enough to type, too long to guess. */
+const derivedCode = ({ keyring }: Keys) => keyring.active.setup.export().subarray(0, 15).toString('base64url')
 
-/** The code may be omitted only if neither the settings nor the request suggest a remote client. */
-export const needsSetupCode = ({ isChosen, isLocal }: SetupCode, { isDirect }: Request): boolean =>
-  isChosen || !isLocal || !isDirect
-
-export function requireSetupCode(code: SetupCode, request: Request, given: string | undefined): void {
-  if (!needsSetupCode(code, request) || isEqual(code.value, given ?? '')) return
+export function requireSetupCode(code: SetupCode, given: string | undefined): void {
+  if (isEqual(code.value, given ?? '')) return
   throw new Failure(
     'forbidden',
-    'setupCode: the first account needs the code in COFFER_SETUP_CODE or, if that is not set, the one in the startup log.',
+    'setupCode: the first account needs the code in COFFER_SETUP_CODE or, if that is not set, in the link printed at the start and in the file setup-code of the data folder.',
   )
 }
 
@@ -36,6 +37,3 @@ function isEqual(expected: string, actual: string): boolean {
   const [a, b] = [Buffer.from(expected), Buffer.from(actual)]
   return a.length === b.length && timingSafeEqual(a, b)
 }
-
-/** 15 random bytes: short enough to type, too long to guess. */
-const newSetupCode = () => randomBytes(15).toString('base64url')

@@ -2,7 +2,7 @@
 import { type ChangeSubject, readEnvironmentSubject } from '../../store/change.ts'
 import type { Services } from '../context.ts'
 
-export type Caches = Pick<Services, 'snapshots' | 'credentials' | 'environmentVersions' | 'counts'>
+export type Caches = Pick<Services, 'snapshots' | 'credentials' | 'environmentVersions' | 'counts' | 'setupCodeFile'>
 
 export function invalidateAll({ snapshots, credentials, environmentVersions, counts }: Caches): void {
   snapshots.clear()
@@ -15,6 +15,8 @@ export function invalidate(services: Caches, subject: ChangeSubject, id: string)
   if (subject === 'workspace') {
     services.snapshots.drop(id)
     services.counts.drop(id)
+    // A workspace belongs to somebody, so the first account exists.
+    services.setupCodeFile.remove()
   }
   if (subject === 'environment') {
     const { workspaceId, environmentId } = readEnvironmentSubject(id)

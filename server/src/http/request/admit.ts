@@ -61,8 +61,7 @@ export function createAdmission(parts: AdmissionParts) {
       requireHost(exchange)
       if (parts.isStopping()) throw new Failure('stopping')
       if (!endpoint || endpoint.permission === 'public') {
-        const context = contextFor(parts, anonymous, exchange, ip)
-        exchange.ctx = { ...context, request: { ...context.request, isDirect: isDirect(exchange) } }
+        exchange.ctx = contextFor(parts, anonymous, exchange, ip)
         return endpoint?.looksUpToken ? admitLookUp(hit) : undefined
       }
       const waiting = follower.ensureFresh()
@@ -174,15 +173,6 @@ const isApi = (url: string) => url.startsWith('/v1') && (url.length === 3 || url
 function requireHost({ headers, request }: Exchange): undefined {
   if (headers.host !== undefined || request.httpVersion !== '1.1') return undefined
   throw new Failure('malformed', 'The request has no Host header.')
-}
-
-const forwardingHeader =
-  /^(forwarded|via|x-(forwarded|original|real|client|envoy|cluster)-.*|(cf|true|fastly|fly)-.*ip)$/
-
-/** True if the request names this machine as its host and carries no header of a proxy. */
-function isDirect({ headers }: Exchange): boolean {
-  const host = URL.parse(`http://${headers.host}`)?.hostname.replace(/^\[|\]$/g, '')
-  return host !== undefined && isLoopback(host) && !Object.keys(headers).some((name) => forwardingHeader.test(name))
 }
 
 /**

@@ -10,6 +10,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../../test/harness.ts'
+import { setupCode } from '../../../../../test/setup-code.ts'
 
 let service: TestService
 let owner: TestUser
@@ -49,7 +50,9 @@ test('with open sign-up, several concurrent first accounts are all created and o
   const open = await startService({ COFFER_SIGNUP: 'open' })
   const made = await Promise.all(
     ['a', 'b', 'c', 'd'].map((name) =>
-      open.call<SignedIn>('POST', '/v1/auth/register', { body: { email: `${name}@example.com`, name, password } }),
+      open.call<SignedIn>('POST', '/v1/auth/register', {
+        body: { email: `${name}@example.com`, name, password, setupCode },
+      }),
     ),
   )
   expect(made.map(({ status }) => status)).toEqual([201, 201, 201, 201])

@@ -17,6 +17,7 @@ import {
 } from '../../../../../test/harness.ts'
 import { type Serving, serve } from '../../../../../test/process.ts'
 import { openRaw, type RawDatabase } from '../../../../../test/raw-database.ts'
+import { setupCode } from '../../../../../test/setup-code.ts'
 import { createShareProject, expectGone, newClaim, readers, type ShareProject } from '../../../../../test/share.ts'
 import { times } from '../../../../../test/tier.ts'
 import { until } from '../../../../../test/wait.ts'
@@ -115,7 +116,7 @@ describe('a process that is killed', () => {
   beforeAll(async () => {
     database = await createDatabase({ hasSchema: true })
     serving = await serve(database.settings)
-    const body = { email: 'owner@example.com', name: 'Owner', password }
+    const body = { email: 'owner@example.com', name: 'Owner', password, setupCode }
     session = (await serving.call<SignedIn>('POST', '/v1/auth/register', { body })).body.accessToken
     await createProject({ call: serving.call }, session, 'killed')
     raw = await openRaw(database)
