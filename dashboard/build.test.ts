@@ -40,7 +40,9 @@ test('a start builds what is absent or has changed, in one line, and nothing els
     out: expect.stringMatching(/^Building the dashboard … \d+\.\d s\n$/),
   })
   const built = await readdir(join(checkout, 'dashboard/dist'))
-  expect(built).toEqual(expect.arrayContaining(['index.html', 'share.html', 'invite.html', 'device.html', 'icon.svg']))
+  expect(built).toEqual(
+    expect.arrayContaining(['index.html', 'share.html', 'invite.html', 'device.html', 'reset.html', 'icon.svg']),
+  )
   expect(await prepare()).toMatchObject({ code: 0, out: '', err: '' })
 
   await writeFile(join(checkout, 'dashboard/src/main.test.ts'), 'a test is no part of the pages')

@@ -16,7 +16,7 @@ const groups = [
 
 const page = (name: string) => join(import.meta.dirname, `${name}.html`)
 
-const plainPages = ['login', 'share', 'invite', 'device']
+const plainPages = ['login', 'share', 'invite', 'device', 'reset']
 
 /** The development server finds the plain pages by the first word of their path, as the service does. */
 const findPlainPage: Plugin = {

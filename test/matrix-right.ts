@@ -37,6 +37,7 @@ export const rights: Record<EndpointName, Right> = {
   exchangeToken: 'an API token',
   register: 'public',
   login: 'public',
+  resetPassword: 'public',
   logout: 'a session',
   logoutCli: 'a session',
   createDeviceCode: 'public',

@@ -8,7 +8,7 @@ import type { oidcEndpoints } from '@coffer/contract/oidc'
 import { openPolicy } from '@coffer/contract/policy'
 import type { shareEndpoints } from '@coffer/contract/share'
 import { newId } from '../server/src/crypto/id.ts'
-import { createBearer, invitePrefix } from '../server/src/crypto/token.ts'
+import { createBearer, invitePrefix, resetPrefix } from '../server/src/crypto/token.ts'
 import { everything } from '../server/src/domain/scope.ts'
 import { type Ask, absentId, one, type TokenIds } from './ask.ts'
 import { password } from './harness.ts'
@@ -40,6 +40,13 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
       }),
     ],
     login: [one('login', '/v1/auth/login', { body: { email: world.email, password } })],
+    resetPassword: [
+      one('malformed', '/v1/auth/password/reset', { body: { token: 'made-up', password }, status: 404 }),
+      one('never issued', '/v1/auth/password/reset', {
+        body: { token: createBearer(resetPrefix), password },
+        status: 404,
+      }),
+    ],
     logout: [one('logout', '/v1/auth/logout')],
     logoutCli: [one('logout', '/v1/auth/cli/logout', { body: {} })],
     createDeviceCode: [one('begin', '/v1/auth/device/code', { body: { clientId: 'cli' } })],

@@ -39,6 +39,9 @@ export const Login = Type.Object(
 )
 export type Login = Static<typeof Login>
 
+export const PasswordReset = Type.Object({ token: line(200), password: Password }, closed)
+export type PasswordReset = Static<typeof PasswordReset>
+
 export const AuthState = Type.Object({
   /** True until the first account exists. */
   needsSetup: Type.Boolean(),
@@ -96,6 +99,20 @@ export const authEndpoints = {
     status: 200,
     response: SignedIn,
     errors: [401],
+  },
+  resetPassword: {
+    method: 'POST',
+    path: '/v1/auth/password/reset',
+    area: 'auth',
+    summary:
+      'Set a new password with the token of a link from the operator; ends all sessions, keeps the second factor',
+    permission: 'public',
+    looksUpToken: true,
+    body: PasswordReset,
+    maxBodyBytes: maxPublicBodyBytes,
+    status: 200,
+    response: Success,
+    errors: [404],
   },
   logout: {
     method: 'POST',

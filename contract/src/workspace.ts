@@ -81,6 +81,7 @@ export const reservedWorkspaceSlugs: ReadonlySet<string> = new Set([
   'me',
   'metrics',
   'readyz',
+  'reset',
   'setup',
   'v1',
 ])

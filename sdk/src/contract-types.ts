@@ -125,6 +125,8 @@ export type AuthState = {
 
 export type Login = { email: string; password: string; code?: string }
 
+export type PasswordReset = { token: string; password: string }
+
 export type Registration = {
   email: string
   password: string
@@ -982,6 +984,8 @@ export type Api = {
     register(body: Registration, options?: CallOptions): Promise<SignedIn>
     /** Sign in with email address, password and, if set up, a second-factor code. */
     login(body: Login, options?: CallOptions): Promise<SignedIn>
+    /** Set a new password with the token of a link from the operator; ends all sessions, keeps the second factor. */
+    resetPassword(body: PasswordReset, options?: CallOptions): Promise<Success>
     /** End the current session. */
     logout(options?: CallOptions): Promise<Success>
     /** End the current command-line session. */

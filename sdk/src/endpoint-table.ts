@@ -5,6 +5,7 @@ export const endpointTable = {
     exchangeToken: ['POST', '/v1/auth/exchange', ''],
     register: ['POST', '/v1/auth/register', 'bp'],
     login: ['POST', '/v1/auth/login', 'bp'],
+    resetPassword: ['POST', '/v1/auth/password/reset', 'bp'],
     logout: ['POST', '/v1/auth/logout', ''],
     logoutCli: ['POST', '/v1/auth/cli/logout', ''],
     createDeviceCode: ['POST', '/v1/auth/device/code', 'bp'],

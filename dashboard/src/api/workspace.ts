@@ -12,7 +12,7 @@ export const workspacesQuery = queryOptions({
 /** Pages of the service itself. A workspace of such a slug is reached by its id. */
 const ownPages = new Set([
   ...['assets', 'device', 'docs', 'healthz', 'invite', 'login', 'logo'],
-  ...['me', 'metrics', 'readyz', 'setup', 'share', 'v1'],
+  ...['me', 'metrics', 'readyz', 'reset', 'setup', 'share', 'v1'],
 ])
 
 export const workspaceAddress = ({ id, slug }: Workspace) => (ownPages.has(slug) ? id : slug)

@@ -3,7 +3,7 @@ import type { FoundInvite } from '@coffer/sdk'
 import './plain.css'
 import { button, element, facts, paragraph, time } from './element.ts'
 import { createChoices, createForm, textField } from './form.ts'
-import { note, showStep, startPage } from './page.ts'
+import { note, showIncomplete, showStep, startPage } from './page.ts'
 import { api, findPerson, hasStatus, sentenceOf, signOut } from './service.ts'
 import { createSignIn } from './sign-in.ts'
 
@@ -123,14 +123,5 @@ function showGone(): void {
   showStep(
     'This invite does not work',
     paragraph('It was used, declined or withdrawn, or it has expired. Ask an admin of the workspace for a new one.'),
-  )
-}
-
-function showIncomplete(): void {
-  showStep(
-    'This link is incomplete',
-    paragraph(
-      'The part after the # is missing. Open the link again from the message that you got, and copy all of it.',
-    ),
   )
 }

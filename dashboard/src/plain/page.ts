@@ -1,6 +1,6 @@
 /** The frame of a plain page: one step at a time, with the focus and the live region where something has changed. */
 import { applyTheme, storedTheme } from '../look/theme.ts'
-import { element } from './element.ts'
+import { element, paragraph } from './element.ts'
 
 const main = requireElement('page')
 const status = requireElement('status')
@@ -32,6 +32,16 @@ export function showStep(title: string, ...children: readonly (Node | string)[])
   document.title = `${title} · Coffer`
   if (!isFirstStep) heading.focus()
   isFirstStep = false
+}
+
+/** For a link whose secret part is missing. */
+export function showIncomplete(): void {
+  showStep(
+    'This link is incomplete',
+    paragraph(
+      'The part after the # is missing. Open the link again from the message that you got, and copy all of it.',
+    ),
+  )
 }
 
 /** Said by screen readers, and seen by nobody. */

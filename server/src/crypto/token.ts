@@ -14,9 +14,9 @@ export const tokenPrefix = 'cof_live_'
 export const sessionPrefix = 'cof_sess_'
 export const invitePrefix = 'cof_inv_'
 export const mailPrefix = 'cof_mail_'
-export type BearerPrefix = typeof tokenPrefix | typeof sessionPrefix | typeof invitePrefix | typeof mailPrefix
-
-const prefixes: readonly BearerPrefix[] = [tokenPrefix, sessionPrefix, invitePrefix, mailPrefix]
+export const resetPrefix = 'cof_reset_'
+const prefixes = [tokenPrefix, sessionPrefix, invitePrefix, mailPrefix, resetPrefix] as const
+export type BearerPrefix = (typeof prefixes)[number]
 
 /**
  * The operator chooses the first word of tokens. Checksum and hash always use `cof`, so any word is valid for any

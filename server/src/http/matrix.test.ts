@@ -313,6 +313,7 @@ test('every endpoint of the contract has its permission and its requests in the 
 /** Their success needs a code, an invite or a one-time state: the tests of their routes cover it. */
 const succeedElsewhere: readonly EndpointName[] = [
   'register',
+  'resetPassword',
   'pollDevice',
   'revokeSession',
   'verifyEmail',

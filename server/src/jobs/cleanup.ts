@@ -34,6 +34,7 @@ export async function cleanUp(services: Services, signal?: AbortSignal): Promise
   await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.sessions.removeExpired(at, limit))
   await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.devices.removeExpired(at, limit))
   await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.emailConfirmations.removeExpired(at, limit))
+  await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.passwordResets.removeExpired(at, limit))
   await inBatches(shift, 'cleanup', batchSize, (store, limit) =>
     store.tokens.removeCliEndedBefore(at - endedCliTokenMs, limit),
   )

@@ -45,9 +45,9 @@ describe('the command line', () => {
   })
 
   test('an unknown command of a known group lists the group', async () => {
-    const { code, out, err } = await runHere(['account'])
-    const usage = 'Usage: npm run coffer-server -- account reset-mfa <email>\n'
-    expect({ code, out, err }).toEqual({ code: 2, out: '', err: `"account" is not a command.\n${usage}` })
+    const { code, out, err } = await runHere(['policy'])
+    const usage = 'Usage: npm run coffer-server -- policy reset <ws>\n'
+    expect({ code, out, err }).toEqual({ code: 2, out: '', err: `"policy" is not a command.\n${usage}` })
     expect((await runHere(['keys'])).err).toMatch(
       /^"keys" is not a command\.\nUsage: .* keys status\n( {7}.* keys .*\n)+$/,
     )

@@ -90,6 +90,30 @@ google-kms, azure-key-vault, transit or shares; then --finish; safe to stop and 
       (await import('./account.ts')).resetMfa(readConfig(env), email, print),
   },
   {
+    words: 'account reset-password',
+    args: [1, 1],
+    usage: 'account reset-password <email>',
+    about: `print a link with which a person who has forgotten the password sets a new one, once and
+within 30 minutes; ends sessions, keeps the second factor; audited`,
+    run: async ({ env, args: [email = ''], print }) =>
+      (await import('./account.ts')).resetPassword(readConfig(env), email, print),
+  },
+  {
+    words: 'account list',
+    args: [0, 0],
+    usage: 'account list',
+    about: 'show the address of every account, and what it owns; audited',
+    run: async ({ env, print }) => (await import('./account.ts')).listAccounts(readConfig(env), print),
+  },
+  {
+    words: 'workspace transfer',
+    args: [2, 2],
+    usage: 'workspace transfer <ws> <email>',
+    about: 'make a person the owner of a workspace (slug or id) whose owner is gone; audited',
+    run: async ({ env, args: [workspace = '', email = ''], print }) =>
+      (await import('./workspace.ts')).transfer(readConfig(env), workspace, email, print),
+  },
+  {
     words: 'policy reset',
     args: [1, 1],
     usage: 'policy reset <ws>',

@@ -20,6 +20,7 @@ export async function countTampered(engine: Engine, keys: Keys): Promise<string[
     ['second factors of sessions', await store.sessionFactors.countTampered()],
     ['second factors', await store.mfa.countTampered()],
     ['email confirmations', await store.emailConfirmations.countTampered()],
+    ['password resets', await store.passwordResets.countTampered()],
     ['device logins', await store.devices.countTampered()],
   ] as const
   return found.filter(([, count]) => count > 0).map(([what, count]) => `${count} ${what}`)

@@ -27,6 +27,7 @@ import { backup } from './migrations/020-backup.ts'
 import { custody } from './migrations/021-custody.ts'
 import { lease } from './migrations/022-lease.ts'
 import { authority } from './migrations/024-authority.ts'
+import { passwordReset } from './migrations/025-password-reset.ts'
 
 const migrations = [
   foundation,
@@ -52,6 +53,7 @@ const migrations = [
   custody,
   lease,
   authority,
+  passwordReset,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

@@ -4,9 +4,10 @@ import { erased } from './share/share.ts'
 
 export function revivedStateStore(db: Db) {
   return {
-    /** Sessions, and device logins that could become one. Returns the number of sessions. */
+    /** Sessions, and device logins and links for a new password that could become one. Returns the number of sessions. */
     async endSessions(): Promise<number> {
       await db.run(sql`delete from device_login`)
+      await db.run(sql`delete from password_reset`)
       return db.run(sql`delete from session`)
     },
 

@@ -5,6 +5,7 @@ import { emailConfirmationStore } from './account/email-confirmation.ts'
 import { loginAddressStore } from './account/login-address.ts'
 import { loginAttemptStore } from './account/login-attempt.ts'
 import { mfaStore } from './account/mfa.ts'
+import { passwordResetStore } from './account/password-reset.ts'
 import { sessionStore } from './account/session.ts'
 import { sessionFactorStore } from './account/session-factor.ts'
 import { auditStore } from './audit/audit.ts'
@@ -48,6 +49,7 @@ export function createStore(db: Db, keys: Keys) {
     changes: changeStore(db),
     devices: deviceStore(db, keys),
     emailConfirmations: emailConfirmationStore(db, keys),
+    passwordResets: passwordResetStore(db, keys),
     environments: environmentStore(db, keys),
     purgeQueue: purgeQueueStore(db),
     invites: inviteStore(db, keys),

@@ -10,9 +10,8 @@ import { requireBrowserSession } from '../access/access.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { announce } from '../transaction.ts'
 import { countAttempt } from './attempt-limit.ts'
-import { normaliseEmail } from './email.ts'
 import { requirePassword, requireSamePassword } from './password.ts'
-import { inPersonTransaction, type RecordPersonEvent, requireAccount } from './person.ts'
+import { inPersonTransaction, type RecordPersonEvent, requireAccount, requireAddressee } from './person.ts'
 import { endOtherSessions } from './session.ts'
 
 const issuer = 'Coffer'
@@ -109,9 +108,8 @@ export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void>
 
 /** For the operator, when app and recovery codes are lost. Changes nothing else about the account. */
 export async function resetSecondFactor(ctx: Context, email: string): Promise<Account> {
-  const known = await ctx.store.accounts.findByEmail(normaliseEmail(email))
-  if (!known) throw new Failure('notFound', 'There is no account with this email address.')
-  return inPersonTransaction(ctx, known.id, (ctx, recordEvent) => removeLostFactor(ctx, known.id, recordEvent))
+  const { id } = await requireAddressee(ctx, email)
+  return inPersonTransaction(ctx, id, (ctx, recordEvent) => removeLostFactor(ctx, id, recordEvent))
 }
 
 /** Sessions and tokens stay. Call inside the transaction of the person, after checking who may do this. */

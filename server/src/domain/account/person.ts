@@ -9,6 +9,7 @@ import { type AuditEvent, systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { inTransaction } from '../transaction.ts'
+import { normaliseEmail } from './email.ts'
 
 export const personEntity = (account: { id: string; email: string }) => ({
   type: 'user',
@@ -54,6 +55,13 @@ export async function recordInWorkspaces(ctx: Context, userId: string, event: Pe
   await inTransaction(ctx, chains, async (ctx) => {
     for (const chain of chains) await record(ctx, { chain, ...event })
   })
+}
+
+/** For the operator, who names people by address. */
+export async function requireAddressee(ctx: Context, email: string): Promise<Account> {
+  const account = await ctx.store.accounts.findByEmail(normaliseEmail(email))
+  if (!account) throw new Failure('notFound', 'There is no account with this email address.')
+  return account
 }
 
 export async function requireAccount(ctx: Context, userId: string): Promise<Account> {

@@ -87,6 +87,8 @@ export async function revokeOtherSessions(ctx: Context): Promise<void> {
   })
 }
 
+export const endSessions = (ctx: WriteContext, userId: string): Promise<number> => endOtherSessions(ctx, userId, '')
+
 /** Approved device logins that are not collected yet count as sessions and end too. */
 export async function endOtherSessions(ctx: WriteContext, userId: string, keptId: string): Promise<number> {
   const devices = await ctx.store.devices.removeApproved(userId)

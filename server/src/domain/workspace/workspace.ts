@@ -11,8 +11,9 @@ import type { Context, WriteContext } from '../context.ts'
 import { wholeAdmin } from '../grant.ts'
 import { iso } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
-import { recordMember, requireRoom, shownGrants } from './member.ts'
+import { requireRoom, shownGrants } from './member.ts'
 import { checkWorkspaceSlug } from './slug.ts'
+import { moveOwnership } from './transfer.ts'
 
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'workspace', id, name })
 
@@ -101,18 +102,7 @@ export async function handOverWorkspace(ctx: Context, path: WorkspacePath, body:
     const heir = await ctx.store.members.find(memberId, workspace.id)
     if (!heir) throw new Failure('notFound')
     if (heir.id === owner.id) return
-    const raised = { ...heir, isOwner: true, grants: wholeAdmin }
-    await ctx.store.members.update({ ...owner, isOwner: false }, ctx.now())
-    await ctx.store.members.update(raised, ctx.now())
-    await recordMember(ctx, 'UPDATE', heir, raised)
-    await record(ctx, {
-      chain: workspace.id,
-      action: 'UPDATE',
-      entity: entity(workspace),
-      before: { owner: owner.userId },
-      after: { owner: heir.userId },
-    })
-    await announce(ctx, 'workspace', workspace.id)
+    await moveOwnership(ctx, { workspace, owner, heir, chains: [workspace.id] })
   })
 }
 

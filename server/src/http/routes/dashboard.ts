@@ -28,7 +28,7 @@ const policies = {
 const programPaths = ['v1', 'docs', 'openapi.json', 'healthz', 'readyz', 'metrics', 'logo', 'assets']
 
 /** Pages with an html file of their own, by the first word of their path. */
-const plainPages = ['login', 'share', 'invite', 'device']
+const plainPages = ['login', 'share', 'invite', 'device', 'reset']
 
 /** Answers every path that no other route has. */
 export function dashboardRoute(files: StaticFolder): Route {

@@ -89,7 +89,7 @@ test.each([
   })
 })
 
-const pageWords = ['login', 'setup', 'me', 'share', 'invite', 'device']
+const pageWords = ['login', 'setup', 'me', 'share', 'invite', 'device', 'reset']
 const programWords = ['docs', 'v1', 'assets', 'logo', 'healthz', 'readyz', 'metrics']
 
 test.each([...pageWords, ...programWords])('no new workspace hides behind the path /%s', async (slug) => {

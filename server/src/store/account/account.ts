@@ -28,6 +28,11 @@ export const proofsOf = (account: Pick<Account, 'emailVerifiedAt' | 'totpId'>): 
 
 /** A new account has no second factor yet. */
 export type NewAccount = Omit<Account, 'totpId'>
+export type ListedAccount = Pick<Account, 'id' | 'email' | 'createdAt'> & {
+  readonly hasSecondFactor: boolean
+  /** Slugs of workspaces. */
+  readonly owned: readonly string[]
+}
 type AccountRow = Omit<Account, 'preferences'> & RowMac & { readonly preferences: string }
 
 const columns = fragment(`
@@ -92,6 +97,24 @@ export function accountStore(db: Db, keys: Keys) {
         if (await rows.isGenuine(row)) accounts.push({ ...row, preferences: JSON.parse(row.preferences) })
       }
       return accounts
+    },
+
+    /** A page of all accounts, by address, with the slugs of the workspaces that each owns. */
+    async listAfter(email: string, limit: number): Promise<ListedAccount[]> {
+      const found = await db.all<Omit<ListedAccount, 'owned' | 'hasSecondFactor'> & { readonly totpId: string | null }>(
+        sql`
+          select id, email, created_at as "createdAt", totp_id as "totpId" from account
+          where email > ${email} order by email limit ${limit}`,
+      )
+      if (found.length === 0) return []
+      const owned = await db.all<{ userId: string; slug: string }>(sql`
+        select m.user_id as "userId", w.slug from member m join workspace w on w.id = m.workspace_id
+        where m.is_owner = 1 and m.user_id ${anyOf(found.map(({ id }) => id))} order by w.slug`)
+      return found.map(({ totpId, ...account }) => ({
+        ...account,
+        hasSecondFactor: totpId !== null,
+        owned: owned.filter(({ userId }) => userId === account.id).map(({ slug }) => slug),
+      }))
     },
 
     /** Addresses by account id. */

@@ -109,7 +109,7 @@ export type RootUses = {
   readonly workspaceKeys: number
   readonly signingKeys: number
   readonly macs: number
-  /** Tokens, sessions, invites, shares, email confirmations and pending device logins whose hash this root keys. */
+  /** Tokens, sessions, invites, shares, mailed and printed links and pending device logins whose hash this root keys. */
   readonly hashes: number
 }
 
@@ -137,6 +137,7 @@ export async function countRootUses(db: Db): Promise<RootUses[]> {
         + (select count(*) from invite where hash_root_id = r.id)
         + (select count(*) from share where token_root_id = r.id)
         + (select count(*) from email_confirmation where hash_root_id = r.id)
+        + (select count(*) from password_reset where mac_root_id = r.id)
         + (select count(*) from device_login where hash_root_id = r.id) as hashes
     from root_key r order by r.is_active desc, r.created_at desc`)
   return rows.map((row) => ({ ...row, isActive: row.isActive === 1 }))

@@ -1,4 +1,5 @@
 import { authEndpoints } from '@coffer/contract/auth'
+import { resetPassword } from '../../../domain/account/password-reset.ts'
 import type { OpenedSession } from '../../../domain/account/session.ts'
 import { exchangeToken } from '../../../domain/auth/exchange.ts'
 import { login } from '../../../domain/auth/login.ts'
@@ -10,13 +11,14 @@ import { sessionMaxMs } from '../../../domain/session-life.ts'
 import { secondMs } from '../../../domain/time.ts'
 import type { Reply } from '../../exchange.ts'
 import { sessionCookie } from '../../request/credential-header.ts'
-import type { Routes } from '../../route.ts'
+import { type Routes, succeed } from '../../route.ts'
 
 export const authRoutes: Routes = (serve) => {
   serve(authEndpoints.readAuthState, ({ ctx }) => readAuthState(ctx))
   serve(authEndpoints.exchangeToken, ({ ctx }) => exchangeToken(ctx))
   serve(authEndpoints.register, async ({ ctx, body }, reply) => signIn(ctx, reply, await register(ctx, body)))
   serve(authEndpoints.login, async ({ ctx, body }, reply) => signIn(ctx, reply, await login(ctx, body)))
+  serve(authEndpoints.resetPassword, ({ ctx, body }) => succeed(resetPassword(ctx, body)))
   serve(authEndpoints.logout, ({ ctx }, reply) => signOut(ctx, reply))
   serve(authEndpoints.logoutCli, ({ ctx }, reply) => signOut(ctx, reply))
 }
