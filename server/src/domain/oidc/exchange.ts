@@ -100,11 +100,11 @@ async function checkAll(ctx: Context, identity: IdentityRecord, token: ExternalT
 /** The checks that make the claims trustworthy: header, signature of the issuer, and validity period. */
 async function checkGenuine(
   ctx: Context,
-  { issuer, workspaceId }: IdentityRecord,
+  { issuer, workspaceId, updatedAt }: IdentityRecord,
   token: ExternalToken,
 ): Promise<IdentityCheck[]> {
   const header = checkHeader(token)
-  const reached = { url: issuer, reach: await reachOf(ctx, workspaceId) }
+  const reached = { url: issuer, reach: await reachOf(ctx, workspaceId), changedAt: updatedAt }
   const problem = isPassed(header) ? await ctx.issuers.findProblem(reached, token.text) : 'not checked: see above'
   const signature = {
     check: 'signature',

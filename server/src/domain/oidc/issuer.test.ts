@@ -16,7 +16,7 @@ test('the keys of five hundred issuers are cached; the least recently used are e
   }
   const issuers = createIssuers(createOutbound({ allow: parseAllowList('127.0.0.1') }), Date.now)
   const token = await server.sign()
-  const ask = (path: string) => issuers.findProblem({ url: server.url + path, reach: 'allowed' }, token)
+  const ask = (path: string) => issuers.findProblem({ url: server.url + path, reach: 'allowed', changedAt: 0 }, token)
   for (let index = 0; index < 500; index++) expect(await ask(`/${index}`)).toBeUndefined()
   // Using the first issuer again makes the second one the oldest.
   await ask('/0')
@@ -34,14 +34,50 @@ test('after the clock is set back, revoked keys are rejected and new ones accept
   const issuers = createIssuers(createOutbound({ allow: parseAllowList('127.0.0.1') }), () => now)
   const old = await server.sign()
   const stranger = await server.sign({}, {}, await createKey('ES256', 'never'))
-  expect(await issuers.findProblem({ url: server.url, reach: 'allowed' }, old)).toBeUndefined()
-  expect(await issuers.findProblem({ url: server.url, reach: 'allowed' }, stranger)).toContain('no key that matches')
+  expect(await issuers.findProblem({ url: server.url, reach: 'allowed', changedAt: 0 }, old)).toBeUndefined()
+  expect(await issuers.findProblem({ url: server.url, reach: 'allowed', changedAt: 0 }, stranger)).toContain(
+    'no key that matches',
+  )
   now -= 24 * 60 * 60_000
   const next = await createKey('ES256', 'second')
   server.keys.splice(0, 1, next.jwk)
-  expect(await issuers.findProblem({ url: server.url, reach: 'allowed' }, old)).toContain('no key that matches')
+  expect(await issuers.findProblem({ url: server.url, reach: 'allowed', changedAt: 0 }, old)).toContain(
+    'no key that matches',
+  )
   expect(
-    await issuers.findProblem({ url: server.url, reach: 'allowed' }, await server.sign({}, {}, next)),
+    await issuers.findProblem({ url: server.url, reach: 'allowed', changedAt: 0 }, await server.sign({}, {}, next)),
   ).toBeUndefined()
+  await server.stop()
+})
+
+test('an unknown kid fetches the keys every ten seconds at most, and a change of the identity at once', async () => {
+  const server = await startIssuer()
+  const startedAt = Date.now()
+  let now = startedAt
+  let changedAt = 0
+  const issuers = createIssuers(createOutbound({ allow: parseAllowList('127.0.0.1') }), () => now)
+  const ask = (token: string) => issuers.findProblem({ url: server.url, reach: 'allowed', changedAt }, token)
+  const forged = await server.sign({}, {}, await createKey('ES256', 'never'))
+  expect(await ask(await server.sign())).toBeUndefined()
+  // A stranger asks for a key that never was, just before the issuer rotates.
+  expect(await ask(forged)).toContain('no key that matches')
+  const next = await createKey('ES256', 'second')
+  server.keys.splice(0, 1, next.jwk)
+  const rotated = await server.sign({}, {}, next)
+  now += 9_999
+  expect(await ask(rotated)).toContain('no key that matches')
+  now += 1
+  expect(await ask(rotated)).toBeUndefined()
+
+  expect(await ask(forged)).toContain('no key that matches')
+  const third = await createKey('ES256', 'third')
+  server.keys.splice(0, 1, third.jwk)
+  const newest = await server.sign({}, {}, third)
+  expect(await ask(newest)).toContain('no key that matches')
+  changedAt = now += 1
+  expect(await ask(newest)).toBeUndefined()
+  const fetched = server.requests.length
+  expect(await ask(newest)).toBeUndefined()
+  expect(server.requests.length).toBe(fetched)
   await server.stop()
 })

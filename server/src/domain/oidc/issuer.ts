@@ -13,7 +13,7 @@ import { algorithms } from './token.ts'
 const freshForMs = 10 * minuteMs
 const overAfterMs = hourMs
 /** The issuer may have added an unknown kid since the last fetch. */
-const retryKidAfterMs = minuteMs
+const retryKidAfterMs = 10 * secondMs
 const never = Number.NEGATIVE_INFINITY
 const retryFailureAfterMs = 10 * secondMs
 const timeoutMs = 5 * secondMs
@@ -29,7 +29,9 @@ export type Issuers = {
   findProblem(issuer: Issuer, token: string): Promise<string | undefined>
 }
 /** Cached per reach: keys from a private address must not serve workspaces that may not connect to it. */
-type Issuer = { readonly url: string; readonly reach: OutboundReach }
+type Place = { readonly url: string; readonly reach: OutboundReach }
+/** An issuer as an identity names it. Keys that were fetched before `changedAt`, its last change, are fetched anew. */
+type Issuer = Place & { readonly changedAt: number }
 
 type Jose = typeof import('jose')
 type KeySet = { readonly find: ReturnType<Jose['createLocalJWKSet']>; readonly fetchedAt: number }
@@ -50,7 +52,8 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
     const jose = await import('jose')
     const entry = remember(issuer)
     const seen = entry.keys
-    if (ageOf(entry) >= freshForMs) await fetchUnlessTried(jose, issuer, entry)
+    if (entry.triedAt < issuer.changedAt) await fetchOnce(jose, issuer, entry)
+    else if (ageOf(entry) >= freshForMs) await fetchUnlessTried(jose, issuer, entry)
     if (!entry.keys || ageOf(entry) >= overAfterMs) return entry.problem
     const before = entry.keys
     const problem = await verify(jose, before, token)
@@ -69,7 +72,7 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
   const ageOf = ({ keys }: Known) => elapsedSince(keys?.fetchedAt ?? never)
 
   /** Keeps the cache in order of use, and evicts the least recently used entry. */
-  function remember({ url, reach }: Issuer): Known {
+  function remember({ url, reach }: Place): Known {
     const name = `${reach} ${url}`
     const entry = known.get(name) ?? { problem: '', triedAt: never, kidTriedAt: never }
     setBounded(known, maxIssuers, name, entry)
@@ -116,7 +119,7 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
     return { keys: keys.slice(0, maxKeys).flatMap(readKey) }
   }
 
-  async function fetchJson(at: Issuer, what: string, maxBytes: number): Promise<JsonObject> {
+  async function fetchJson(at: Place, what: string, maxBytes: number): Promise<JsonObject> {
     const headers = { accept: 'application/json' }
     const { status, body } = await outbound.request({ ...at, headers, timeoutMs, maxBytes })
     if (status >= 300 && status < 400)

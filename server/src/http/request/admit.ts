@@ -15,7 +15,7 @@ import { limitExchange, showLimit } from '../limits/exchange-limit.ts'
 import type { PipeliningLimit } from '../limits/pipelining-limit.ts'
 import { type Hit, type Limiter, nearerToExhaustion, rateLimited } from '../limits/rate-limit.ts'
 import type { Reservations } from '../limits/reservation.ts'
-import { hasTwoCredentials, readCredential } from './credential-header.ts'
+import { hasTwice, readCredential } from './credential-header.ts'
 import type { ForwardedWatch } from './forwarded-watch.ts'
 
 export type AdmissionParts = {
@@ -83,7 +83,7 @@ export function createAdmission(parts: AdmissionParts) {
 
     function recognise(exchange: Exchange, ip: string): Actor | undefined {
       const { authorization } = exchange.headers
-      if (!authorization?.startsWith('Bearer ') || hasTwoCredentials(exchange)) return undefined
+      if (!authorization?.startsWith('Bearer ') || hasTwice(exchange, 'authorization')) return undefined
       return services.credentials.recognise(keyOnSocket(exchange, authorization), ip)
     }
 
@@ -170,7 +170,9 @@ function contextFor(parts: AdmissionParts, actor: Actor, exchange: Exchange, ip:
 
 const isApi = (url: string) => url.startsWith('/v1') && (url.length === 3 || url[3] === '/' || url[3] === '?')
 
-function requireHost({ headers, request }: Exchange): undefined {
+function requireHost(exchange: Exchange): undefined {
+  if (hasTwice(exchange, 'host')) throw new Failure('malformed', 'The request has two Host headers.')
+  const { headers, request } = exchange
   if (headers.host !== undefined || request.httpVersion !== '1.1') return undefined
   throw new Failure('malformed', 'The request has no Host header.')
 }

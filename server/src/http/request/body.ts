@@ -1,6 +1,7 @@
 /** Reads request bodies: UTF-8 JSON, not compressed, up to 8 MiB. Text that is not well-formed Unicode is refused. */
 import type { IncomingMessage } from 'node:http'
 import { Failure } from '../../failure.ts'
+import { findRepeatedName, findRepeatedNameInPortions } from '../../json-name.ts'
 import type { Exchange } from '../exchange.ts'
 import { countedBytes, type Reservation } from '../limits/byte-budget.ts'
 import type { Reservations } from '../limits/reservation.ts'
@@ -31,7 +32,10 @@ export async function readJson(
   refuseOtherEncodings(type, headers['content-encoding'])
   if (bytes.length > largeBytes) refuseUnwieldy(bytes)
   const text = decode(bytes)
-  return text.trim() === '' ? undefined : parse(text)
+  if (text.trim() === '') return undefined
+  const value = parse(text)
+  refuseRepeated(bytes.length > largeBytes ? await findRepeatedNameInPortions(text) : findRepeatedName(text))
+  return value
 }
 
 const isJson = (type: string) => /^\s*application\/json\s*(?:;|$)/i.test(type)
@@ -174,6 +178,13 @@ function parse(text: string): unknown {
   }
   if (/\\u[dD][89a-fA-F]/.test(text) && !isWellFormed(value)) throw notUnicode()
   return value
+}
+
+function refuseRepeated(found: ReturnType<typeof findRepeatedName>): void {
+  if (found === undefined || found === 'too deep') return
+  // A name that no field can have may be a value in the wrong place.
+  const field = /^[A-Za-z]{1,40}$/.test(found.name) ? found.name : 'body'
+  throw new Failure('malformed', field === 'body' ? 'body: has a name twice.' : `${field}: is given twice.`)
 }
 
 /** Bodies up to this size are parsed quickly, whatever they hold. */

@@ -12,7 +12,7 @@ const maxCredentialLength = 4_096
 
 export function readCredential(exchange: Exchange, config: Config): string {
   const { authorization, cookie } = exchange.headers
-  if (hasTwoCredentials(exchange)) throw new Failure('unauthenticated')
+  if (hasTwice(exchange, 'authorization')) throw new Failure('unauthenticated')
   if (authorization !== undefined) return readBearer(authorization)
   if (cookie === undefined) throw new Failure('unauthenticated')
   const value = readCookie(cookie, cookieName(config))
@@ -22,12 +22,12 @@ export function readCredential(exchange: Exchange, config: Config): string {
   return value
 }
 
-/** Node keeps the first of two Authorization headers, but a proxy in front may have checked the second. */
-export function hasTwoCredentials({ request: { rawHeaders } }: Exchange): boolean {
+/** Node keeps the first of two Authorization or Host headers, but a proxy in front may have checked the second. */
+export function hasTwice({ request: { rawHeaders } }: Exchange, header: 'authorization' | 'host'): boolean {
   let count = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]
-    if (name?.length === 13 && name.toLowerCase() === 'authorization') count++
+    if (name?.length === header.length && name.toLowerCase() === header) count++
   }
   return count > 1
 }
