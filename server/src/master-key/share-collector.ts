@@ -1,6 +1,6 @@
 /** Collects shares until there are enough, and combines them. A share that is refused does not count. */
 import { MasterKeyError } from './error.ts'
-import { combineShares, isKeyOf, parseShare, type ShareSet } from './share.ts'
+import { combineShares, isKeyOf, isShareOf, parseShare, type ShareSet } from './share.ts'
 
 type Share = ReturnType<typeof parseShare>
 type SetName = Pick<ShareSet, 'set' | 'threshold' | 'count'>
@@ -32,6 +32,9 @@ export function collectShares(expected: readonly ShareSet[] = []): ShareCollecto
     }
     if (share.threshold !== wanted.threshold || share.count !== wanted.count) {
       throw new MasterKeyError('This share does not fit the others of its set.')
+    }
+    if ('check' in wanted && !isShareOf(wanted, share)) {
+      throw new MasterKeyError(`Share ${share.index} is not the one that was made for this store: ask its holder.`)
     }
     if (givenOf(share.set).some(({ index, bytes }) => index === share.index || bytes.at(-1) === share.bytes.at(-1))) {
       throw new MasterKeyError(`Share ${share.index} was already given.`)

@@ -1,8 +1,8 @@
 /** Shares of a split key: any threshold of them gives the key, and a wrong one is recognised before it is used. */
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { refusalOf } from '../../../test/master-key.ts'
-import { splitKey } from './share.ts'
+import { type ShareSet, splitKey } from './share.ts'
 import { collectShares } from './share-collector.ts'
 
 const key = Uint8Array.from(randomBytes(32))
@@ -44,7 +44,9 @@ test('a share names its version, set, threshold, number and index, and holds no 
   for (const [at, text] of texts.entries()) {
     expect(text).toMatch(new RegExp(`^coffer-share-1-${set.set}-3of5-${at + 1}(-[0-9A-HJKMNP-TV-Z]{5}){12}$`))
   }
-  expect(JSON.stringify(set)).toMatch(/^{"set":"[0-9a-f]{8}","threshold":3,"count":5,"check":"[0-9a-f]{16}"}$/)
+  expect(JSON.stringify(set)).toMatch(
+    /^{"set":"[0-9a-f]{8}","threshold":3,"count":5,"check":"[0-9a-f]{16}","shareChecks":\[("[0-9a-f]{16}",?){5}\]}$/,
+  )
   expect((await splitInto(5, 3)).set.set).not.toBe(set.set)
 })
 
@@ -111,6 +113,42 @@ test('shares of two sets are collected apart, and the set that is whole first gi
   const foreign = await splitInto(3, 2)
   expect(await refusalOf(shares.add(foreign.share(1)))).toContain(`into set ${one.set.set} or ${other.set.set}.`)
   expect(await shares.add(one.share(2))).toEqual(key)
+})
+
+/** A share of the set with other bytes and right check characters, as a damaged or hostile holder may have it. */
+function forgeShare({ set }: Pick<ShareSet, 'set'>, index: number, threshold: number, count: number): Buffer {
+  const head = `coffer-share-1-${set}-${threshold}of${count}-${index}`
+  const body = randomBytes(33)
+  const sum = createHash('sha256').update(head).update(body).digest().subarray(0, 4)
+  const bits = [...body, ...sum].map((byte) => byte.toString(2).padStart(8, '0')).join('')
+  const letters = bits
+    .match(/.{1,5}/g)
+    ?.map((part) => '0123456789ABCDEFGHJKMNPQRSTVWXYZ'[Number(`0b${part.padEnd(5, '0')}`)])
+  return bytes(`${head}-${letters?.join('')}`)
+}
+
+test('a wrong share is named when it is given, and the others stay', async () => {
+  const { set, share } = await splitInto(5, 3)
+  const shares = collectShares([set])
+  await shares.add(share(1))
+  for (const index of [2, 5]) {
+    expect(await refusalOf(shares.add(forgeShare(set, index, 3, 5)))).toBe(
+      `Share ${index} is not the one that was made for this store: ask its holder.`,
+    )
+  }
+  expect(shares.given).toBe(1)
+  await shares.add(share(2))
+  expect(await shares.add(share(4))).toEqual(key)
+})
+
+test('a key that was split before shares had checks is combined, and a wrong share spoils the round as before', async () => {
+  const { set, share } = await splitInto(3, 2)
+  const { shareChecks: _, ...older } = set
+  const shares = collectShares([older])
+  await shares.add(share(1))
+  expect(await refusalOf(shares.add(forgeShare(set, 2, 2, 3)))).toContain('all were dropped, begin again')
+  await shares.add(share(1))
+  expect(await shares.add(share(2))).toEqual(key)
 })
 
 test('shares that give another key are all dropped', async () => {

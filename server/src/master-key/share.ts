@@ -13,9 +13,11 @@ export type ShareSet = {
   readonly count: number
   /** Recognises the key. It reveals nothing, since the key is random. */
   readonly check: string
+  /** Recognises each share, by its index. A share is as random as the key. Missing for keys split by version 0.1.0. */
+  readonly shareChecks?: readonly string[]
 }
 
-type Share = Omit<ShareSet, 'check'> & { readonly index: number; readonly bytes: Uint8Array }
+type Share = Omit<ShareSet, 'check' | 'shareChecks'> & { readonly index: number; readonly bytes: Uint8Array }
 
 const keyBytes = 32
 /** One byte for each of the key, and its coordinate. */
@@ -35,8 +37,9 @@ export async function splitKey(
       `A key is split into at most ${maxShares} shares, of which at least 2 and at most all are needed.`,
     )
   }
-  const set: ShareSet = { set: randomBytes(4).toString('hex'), threshold, count, check: checkValue(key) }
   const shares = await split(Uint8Array.from(key), count, threshold)
+  const shareChecks = shares.map(shareCheck)
+  const set: ShareSet = { set: randomBytes(4).toString('hex'), threshold, count, check: checkValue(key), shareChecks }
   for (const some of [shares.slice(0, threshold), shares.slice(-threshold)]) {
     const back = await combine(some.map((share) => Uint8Array.from(share)))
     if (!isKeyOf(set, back)) throw new MasterKeyError('The shares do not give the key back; nothing was changed.')
@@ -56,9 +59,14 @@ export async function combineShares(shares: readonly Share[]): Promise<Uint8Arra
 
 export const isKeyOf = ({ check }: ShareSet, key: Uint8Array): boolean => checkValue(key) === check
 
-function checkValue(key: Uint8Array): string {
-  return createHmac('sha256', key).update('coffer master-key check').digest('hex').slice(0, 16)
-}
+/** True if the set was made without checks for its shares: then only the combined key shows a wrong one. */
+export const isShareOf = ({ shareChecks }: ShareSet, { index, bytes }: Share): boolean =>
+  shareChecks === undefined || shareChecks[index - 1] === shareCheck(bytes)
+
+const checkValue = (key: Uint8Array) => checkOf(key, 'coffer master-key check')
+const shareCheck = (bytes: Uint8Array) => checkOf(bytes, 'coffer share check')
+const checkOf = (bytes: Uint8Array, purpose: string) =>
+  createHmac('sha256', bytes).update(purpose).digest('hex').slice(0, 16)
 
 const headOf = ({ set, threshold, count, index }: Omit<Share, 'bytes'>) =>
   `coffer-share-1-${set}-${threshold}of${count}-${index}`
