@@ -143,6 +143,8 @@ export const perEngine: readonly string[] = [
   'server/src/http/nodes*.test.ts',
   'server/src/operator/{,after-}rotation.test.ts',
   'server/src/operator/backup.test.ts',
+  'server/src/operator/{account-reset,workspace}.test.ts',
+  'server/src/jobs/clock.test.ts',
   'server/src/http/matrix*.test.ts',
   'server/src/http/routes/email.test.ts',
   'server/src/http/routes/invite.test.ts',

@@ -19,6 +19,7 @@ import { createWorkspaceSnapshots } from './domain/cache/workspace-snapshot.ts'
 import type { Services } from './domain/context.ts'
 import { createCredentials } from './domain/credential/credential.ts'
 import { createUsage } from './domain/credential/usage.ts'
+import { readClockOffset } from './domain/database-clock.ts'
 import { createHealth } from './domain/health.ts'
 import { exchangeRefusals } from './domain/oidc/exchange.ts'
 import { createIssuers } from './domain/oidc/issuer.ts'
@@ -184,7 +185,9 @@ export type Replacements = Pick<Services, 'outbound' | 'sleep' | 'program' | 'lo
 const lagWithinMs = 1_000
 
 function figuresOf(services: Services) {
-  return { syncs: () => syncFigures(services), backups: () => backupFigures(services) }
+  const clockOffset = () =>
+    withTimeout(lagWithinMs, readClockOffset(services.engine, services.now)).catch(() => undefined)
+  return { syncs: () => syncFigures(services), backups: () => backupFigures(services), clockOffset }
 }
 
 async function backupFigures(services: Services) {

@@ -25,7 +25,11 @@ type BackupFigures = { readonly ageSeconds: number | undefined; readonly isLastO
 
 export async function createMetrics(
   { metricsToken, metricsPort }: Config,
-  figures: { syncs(): Promise<SyncFigures>; backups(): Promise<BackupFigures | undefined> },
+  figures: {
+    syncs(): Promise<SyncFigures>
+    backups(): Promise<BackupFigures | undefined>
+    clockOffset(): Promise<number | undefined>
+  },
   forwarded: { readonly count: number },
   tls: { readonly expiresAt: number } | undefined,
 ): Promise<Metrics> {
@@ -34,7 +38,7 @@ export async function createMetrics(
   return {
     observe: shown?.observe ?? (() => undefined),
     render: async () =>
-      `${(await shown?.registry.metrics()) ?? ''}\n${renderSyncs(await figures.syncs())}${renderBackups(await figures.backups())}${renderForwarded(forwarded.count)}${tls ? renderExpiry(tls.expiresAt) : ''}${sealedGauge(false)}`,
+      `${(await shown?.registry.metrics()) ?? ''}\n${renderSyncs(await figures.syncs())}${renderBackups(await figures.backups())}${renderClock(await figures.clockOffset())}${renderForwarded(forwarded.count)}${tls ? renderExpiry(tls.expiresAt) : ''}${sealedGauge(false)}`,
     contentType,
   }
 }
@@ -125,6 +129,16 @@ function renderBackups(figures: BackupFigures | undefined): string {
   }
   return `${lines.join('\n')}\n`
 }
+
+/** On PostgreSQL, while it answers. */
+const renderClock = (offsetMs: number | undefined) =>
+  offsetMs === undefined
+    ? ''
+    : [
+        '# HELP coffer_clock_offset_seconds How far the clock of this node is ahead of that of its database.',
+        '# TYPE coffer_clock_offset_seconds gauge',
+        `coffer_clock_offset_seconds ${offsetMs / 1_000}\n`,
+      ].join('\n')
 
 const renderExpiry = (expiresAt: number) =>
   [

@@ -7,6 +7,7 @@ import { traceOf } from '../log.ts'
 import { removeOldEntries } from './audit.ts'
 import { backUp } from './backup.ts'
 import { cleanUp } from './cleanup.ts'
+import { createClockJob } from './clock.ts'
 import { createMemoryJob } from './memory.ts'
 import { endShares } from './share.ts'
 import { pushSyncs } from './sync.ts'
@@ -63,6 +64,7 @@ export function startJobs(services: Services): Runner {
   }
 
   for (const job of jobs) schedule(job)
+  schedule({ name: 'clock', everyMs: 60_000, run: createClockJob(services) })
   schedule({ name: 'memory', everyMs: 5_000, run: createMemoryJob(services) })
   return {
     async stop() {

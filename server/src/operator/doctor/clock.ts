@@ -1,9 +1,8 @@
 /** Clocks: those of this machine, of the store's newest change, and of the database. Redis is asked in `peer.ts`. */
 import type { Services } from '../../domain/context.ts'
-import { sql } from '../../store/engine/sql.ts'
+import { clockLeewayMs, measureClock, readClockOffset } from '../../domain/database-clock.ts'
 import { type Check, type Finding, note, ok, wrong } from './finding.ts'
 
-const wrongFromMs = 30_000
 const noteFromMs = 2_000
 
 const why = 'Sessions, tokens and shares end too early or too late, and nodes disagree about it.'
@@ -16,27 +15,20 @@ export function clockChecks({ engine, store }: Services): Check[] {
     fix,
     run: async () => {
       const aheadMs = (await store.changes.newestAt()) - Date.now()
-      if (aheadMs <= wrongFromMs) return ok('not behind the newest change in the store')
+      if (aheadMs <= clockLeewayMs) return ok('not behind the newest change in the store')
       return wrong(`the store holds changes ${Math.round(aheadMs / 1_000)} s in the future`, why, fix)
     },
   }
   if (engine.kind === 'sqlite') return [ofStore]
-  const ask = async () => {
-    const row = await engine.one<{ at: number }>(
-      sql`select cast(extract(epoch from clock_timestamp()) * 1000 as bigint) as at`,
-    )
-    return row?.at ?? 0
-  }
-  return [ofStore, { name: 'clock of PostgreSQL', why, fix, run: () => compareClock(ask) }]
+  const ofDatabase = async () => describeOffset((await readClockOffset(engine, Date.now)) ?? 0)
+  return [ofStore, { name: 'clock of PostgreSQL', why, fix, run: ofDatabase }]
 }
 
-/** Compares with the middle of the question, since the answer takes time. */
-export async function compareClock(ask: () => Promise<number>): Promise<Finding> {
-  const askedAt = Date.now()
-  const theirs = await ask()
-  const answeredAt = Date.now()
-  const apartMs = Math.abs(theirs - (askedAt + answeredAt) / 2) - (answeredAt - askedAt) / 2
+export const compareClock = async (ask: () => Promise<number>) => describeOffset(await measureClock(ask, Date.now))
+
+function describeOffset(offsetMs: number): Finding {
+  const apartMs = Math.abs(offsetMs)
   const seconds = `${(apartMs / 1_000).toFixed(1)} s apart from the clock of this machine`
-  if (apartMs >= wrongFromMs) return wrong(seconds, why, fix)
+  if (apartMs >= clockLeewayMs) return wrong(seconds, why, fix)
   return apartMs >= noteFromMs ? note(seconds, why, fix) : ok('agrees with the clock of this machine')
 }
