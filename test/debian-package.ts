@@ -1,4 +1,4 @@
-/** Installs programs that are not on npm from the Debian packages of the same names (of psql: postgresql-client), if possible. */
+/** Installs programs that are not on npm from the Debian packages of the same names (of psql: postgresql-client, of python-dotenv: python3-dotenv), if possible. */
 import { spawn, spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ export function isInstalled(program: string): boolean {
 const lock = join(tmpdir(), 'coffer-debian-package.lock')
 const install = `missing=
 for name; do command -v "$name" > /dev/null || missing="$missing $name"; done
-missing=$(echo "$missing" | sed 's/\\bpsql\\b/postgresql-client/')
+missing=$(echo "$missing" | sed 's/\\bpsql\\b/postgresql-client/; s/\\bpython-dotenv\\b/python3-dotenv/')
 [ -z "$missing" ] && exit
 apt='apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600'
 $apt update; $apt install -y --no-install-recommends $missing`

@@ -12,6 +12,8 @@ export const SecretImport = Type.Object(
     mode: Type.Optional(Mode),
     message: Type.Optional(Message),
     dryRun: Type.Optional(Type.Boolean()),
+    /** `${` in the file is text, and no reference. */
+    literal: Type.Optional(Type.Boolean()),
   },
   closed,
 )

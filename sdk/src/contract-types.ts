@@ -520,6 +520,7 @@ export type SecretImport = {
   mode?: Mode
   message?: string
   dryRun?: boolean
+  literal?: boolean
 }
 
 export type NewReminder = {

@@ -85,9 +85,12 @@ Examples:
     if (isEmpty(answer)) ctx.out.note(withoutSecrets(project.path.ws, project.path.prj, environmentId))
     if (target !== undefined) return exportToGithub(ctx, entriesOf(answer), target)
     const text = isOfService(format) ? textOf(answer) : ownText(ctx, format, entriesOf(answer))
-    if (flags.output === undefined || flags.output === '-') return ctx.out.raw(text)
-    writePrivateFile(resolve(ctx.cwd, flags.output), text, { isForced: flags.force })
-    ctx.out.note(`Wrote ${flags.output}.`)
+    if (flags.output === undefined || flags.output === '-') await ctx.out.raw(text)
+    else {
+      writePrivateFile(resolve(ctx.cwd, flags.output), text, { isForced: flags.force })
+      ctx.out.note(`Wrote ${flags.output}.`)
+    }
+    if (format === 'dotenv') noteReaders(ctx, text)
   },
 })
 
@@ -96,6 +99,16 @@ const isOfService = (format: Format): format is ServiceFormat =>
 
 const ownText = (ctx: Context, format: Format, entries: readonly Entry[]): string =>
   format === 'fish' ? fishScript(entries) : reportOf(ctx, entries)
+
+/** The service writes a comment above each such value. */
+function noteReaders({ out }: Context, text: string): void {
+  const names = [...text.matchAll(/^# bash, .* do not all read the next value alike: ([\w-]+)$/gm)].map(
+    ([, key]) => key,
+  )
+  if (names.length > 0) {
+    out.note(`bash, Node, dotenv and python-dotenv do not all read these values alike: ${names.join(', ')}.`)
+  }
+}
 
 type Answer = Readonly<Record<string, string>> | string
 

@@ -199,6 +199,20 @@ describe('a file', () => {
     expect(await stored()).toEqual({ ALPHA: canary })
   })
 
+  test('--literal takes references as text, single quotes do, and a file of dotenvx is refused', async () => {
+    const shell = shellOf()
+    const valuesOf = async () => JSON.parse((await shell.coffer(['export', '-f', 'json'])).out)
+    writeFileSync(join(shell.cwd, 'all.json'), JSON.stringify({ LIT_A: '${NOWHERE}' }))
+    expect(await shell.coffer(['import', 'all.json', '--literal', '-q'])).toMatchObject({ code: 0, err: '' })
+    writeFileSync(join(shell.cwd, '.env'), "LIT_B='${NOWHERE}'\n")
+    expect(await shell.coffer(['import', '.env', '-q'])).toMatchObject({ code: 0, err: '' })
+    expect(await valuesOf()).toMatchObject({ LIT_A: '${NOWHERE}', LIT_B: '${NOWHERE}' })
+    writeFileSync(join(shell.cwd, '.env'), `DOTENV_PUBLIC_KEY=02\nLIT_C="encrypted:${'B'.repeat(136)}"\n`)
+    const { code, err } = await shell.coffer(['import', '.env'])
+    expect(code).toBe(1)
+    expect(err).toMatch(/\.env: line 2: this value is encrypted by dotenvx.*\ntry: dotenvx decrypt/)
+  })
+
   test('names references that lead nowhere, and the file with a line that is none', async () => {
     const shell = shellOf()
     writeFileSync(join(shell.cwd, '.env'), 'URL=http://${NOWHERE}/\nPLAIN=$${HOME}\n')

@@ -27,6 +27,7 @@ export const importCommand = defineCommand({
   flags: {
     format: { type: 'string', value: 'FORMAT', about: 'Format of the file', choices: importFormats },
     mode: { type: 'string', value: 'MODE', about: 'What happens to keys that exist', choices: modes },
+    literal: { type: 'boolean', about: `Take \${…} in the file as text, not as references` },
     'dry-run': { type: 'boolean', about: 'Only show what would change' },
     message: { type: 'string', short: 'm', value: 'TEXT', about: 'Message of the revision' },
     from: { type: 'string', value: 'SERVICE', about: 'Read a live service instead of a file', choices: ['vault'] },
@@ -43,6 +44,10 @@ The format is guessed from the content and the ending of the file: dotenv, JSON,
   infisical  infisical export --format=json
   1password  op item get ITEM --format json; op item list --format json | op item get - --format json
   aws        aws secretsmanager get-secret-value; aws ssm get-parameters-by-path --with-decryption
+
+\${KEY} in a file is a reference to another secret. In a dotenv file it is text in single quotes and after a backslash, as
+in a shell. --literal takes it as text everywhere: for files whose references are resolved, such as those that
+coffer export writes as JSON, YAML and CSV. A file that dotenvx has encrypted is refused: decrypt it first.
 
 Names of other tools: folders that all secrets share are left out. A name that is valid (letters, digits, _ and -) stays
 as it is; any other one becomes upper case with _: db/prod.password is imported as DB_PROD_PASSWORD. Two secrets that
@@ -80,14 +85,19 @@ Examples:
     const environment = requireEnvironmentName(ctx)
     const isDryRun = flags['dry-run']
     const mode = modes.find((one) => one === flags.mode) ?? 'create'
-    const options = { mode, dryRun: isDryRun, ...(flags.message !== undefined && { message: flags.message }) }
+    const options = {
+      mode,
+      dryRun: isDryRun,
+      literal: flags.literal,
+      ...(flags.message !== undefined && { message: flags.message }),
+    }
     const results = await explainMissing(project, { environments: [environment] }, () =>
       write(ctx, project, environment, source, options),
     )
     // Most likely a command before the pipe has failed.
     if (results.results.length === 0) throw nothingToImport()
     show(ctx, `${project.path.prj}/${environment}`, results, isDryRun)
-    if (!isDryRun && source.kind === 'file' && source.content.includes('${')) {
+    if (!isDryRun && source.kind === 'file' && !flags.literal && source.content.includes('${')) {
       await warnOfReferences(ctx, project, environment, results)
     }
     if (file !== undefined && file !== '-' && !isDryRun) {
@@ -110,7 +120,7 @@ async function warnOfReferences(
     ctx,
     secrets.filter(({ name }) => written.has(name)),
   )
-  if (isWarned) ctx.out.warn('try: set what is missing, or write $${ in the file for a plain ${')
+  if (isWarned) ctx.out.warn('try: set what is missing; or for a plain ${, --literal, or $${ in the file')
 }
 
 function isWithoutProject(ctx: Context): boolean {
@@ -183,7 +193,12 @@ function readFile({ cwd }: Context, file: string): string {
 const tooLarge = () =>
   new CliError('failure', 'One import takes at most 10,000 secrets and 8 MiB. Nothing was imported.', 'split the file')
 
-type Options = { readonly mode: (typeof modes)[number]; readonly dryRun: boolean; readonly message?: string }
+type Options = {
+  readonly mode: (typeof modes)[number]
+  readonly dryRun: boolean
+  readonly literal: boolean
+  readonly message?: string
+}
 
 async function write(
   ctx: Context,
@@ -196,11 +211,15 @@ async function write(
   const progress = ctx.out.progress(options.dryRun ? 'Comparing…' : 'Importing…')
   try {
     if (source.kind === 'secrets') {
-      const body = { environments: [environment], secrets: [...source.secrets], ...options }
+      // The values of other tools are literal already.
+      const { literal: _, ...others } = options
+      const body = { environments: [environment], secrets: [...source.secrets], ...others }
       return await api.secret.create(path, body, { timeoutMs })
     }
     const { format, content } = source
-    return await api.secret.import(path, { environmentId: environment, format, content, ...options }, { timeoutMs })
+    const { literal, ...others } = options
+    const body = { environmentId: environment, format, content, ...others, ...(literal && { literal }) }
+    return await api.secret.import(path, body, { timeoutMs })
   } catch (error) {
     throw explained(error, options, source)
   } finally {
@@ -212,7 +231,9 @@ async function write(
 function explained(error: unknown, { mode }: Options, source: Source): unknown {
   if (source.kind === 'file' && error instanceof ApiError && error.message.startsWith('content: ')) {
     const problem = error.message.replace('content: ', '')
-    const hint = 'check the line, or name the format: --format dotenv|json|yaml|csv'
+    const hint = problem.includes('dotenvx')
+      ? 'dotenvx decrypt'
+      : 'check the line, or name the format: --format dotenv|json|yaml|csv'
     return new CliError('failure', `${visible(source.file)}: ${problem}`, hint, error)
   }
   const isConflict = error instanceof Error && 'status' in error && error.status === 409

@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the tests need text that looks like a reference.
 /** The text of `coffer secrets edit`. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -37,6 +38,9 @@ describe('reads what people type', () => {
     ['A="b\\nc\\"\\x"', 'b\nc"\\x'],
     ["A='b\nc'", 'b\nc'],
     ['A=`b"\'`', 'b"\''],
+    ['A=${X}', '${X}'],
+    ['A="${X} \\${Y}"', '${X} $${Y}'],
+    ["A='${X}'", '$${X}'],
   ])('%j', (text, value) => {
     expect(parseText(`# comment\n\n${text}\nB=last`)).toEqual(
       new Map([

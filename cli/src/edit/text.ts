@@ -27,7 +27,8 @@ const unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u20
 function quote(value: string): string {
   const isSeen = value.search(unseen) < 0
   if (isSeen && /^[^\s'"`#]*$/.test(value)) return value
-  if (isSeen && !value.includes("'")) return `'${value}'`
+  // In single quotes, a reference would be text.
+  if (isSeen && !/'|\$\{/.test(value)) return `'${value}'`
   const escaped = value
     .replace(/[\\"]/g, '\\$&')
     .replace(unseen, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`)
@@ -85,13 +86,14 @@ function readQuoted(text: string, start: number): Quoted | 'open' | undefined {
   const inside = pattern.exec(text)?.[0] ?? ''
   const end = start + 1 + inside.length
   if (text[end] !== mark) return 'open'
-  return { value: mark === '"' ? decode(inside) : inside, end: end + 1 }
+  const value = mark === '"' ? decode(inside) : mark === "'" ? inside.replaceAll('${', () => '$${') : inside
+  return { value, end: end + 1 }
 }
 
 /** A backslash before any other character stays: it belongs to a Windows path or a regular expression. */
 const decode = (text: string): string =>
-  text.replace(/\\(?:u([0-9A-Fa-f]{4})|([nrt\\"$`]))/g, (_, hex: string | undefined, letter: string) =>
+  text.replace(/\\(?:u([0-9A-Fa-f]{4})|(\$\{|[nrt\\"$`]))/g, (_, hex: string | undefined, letter: string) =>
     hex !== undefined
       ? String.fromCharCode(Number.parseInt(hex, 16))
-      : ({ n: '\n', r: '\r', t: '\t' }[letter] ?? letter),
+      : ({ n: '\n', r: '\r', t: '\t', '${': '$${' }[letter] ?? letter),
   )

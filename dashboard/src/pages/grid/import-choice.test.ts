@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: a file here holds a reference.
 /** Importing a file: existing keys, files of all formats, and an environment that fails. */
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
@@ -45,6 +46,16 @@ test('keys that exist are refused, kept or replaced, as the person chooses', asy
   await page.getByRole('button', { name: 'Import 1 value' }).click()
   await page.getByText('Imported 1 value into development.').waitFor()
   expect(await project.state('development')).toEqual({ DATABASE_URL: 'replaced' })
+})
+
+test('references in the file are text, if the person says so', async () => {
+  const page = await openImport()
+  await source(page).fill('{ "API_URL": "${DATABASE_URL}/x" }')
+  await page.getByRole('checkbox', { name: 'Take ${…} as text, not as references' }).check()
+  await page.getByRole('button', { name: 'Preview' }).click()
+  await page.getByRole('button', { name: 'Import 1 value' }).click()
+  await page.getByText('Imported 1 value into development.').waitFor()
+  expect(await project.state('development')).toMatchObject({ API_URL: '$${DATABASE_URL}/x' })
 })
 
 test('if one environment fails, the others are written and the failed one is named', async () => {

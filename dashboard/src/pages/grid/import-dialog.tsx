@@ -55,8 +55,9 @@ function OpenImport({ ws, prj, onClose, initialText = '', onImported, environmen
   const [plans, setPlans] = useState<readonly EnvironmentPlan[]>()
   const [message, setMessage] = useState('')
   const [typedText, setTypedText] = useState('')
+  const [isLiteral, setLiteral] = useState(false)
   const chosen = environments.filter(({ id }) => chosenIds.has(id))
-  const file = { format: source.format, content: source.text, mode }
+  const file = { format: source.format, content: source.text, mode, ...(isLiteral && { literal: true }) }
 
   const preview = useAction(async () => {
     setProblem(undefined)
@@ -148,6 +149,12 @@ function OpenImport({ ws, prj, onClose, initialText = '', onImported, environmen
         <div className="sm:w-80">
           <ModeField mode={mode} onChange={setMode} />
         </div>
+        <CheckField
+          label={literalLabel}
+          hint={literalHint}
+          checked={isLiteral}
+          onChange={(event) => setLiteral(event.target.checked)}
+        />
         <ErrorNote error={preview.error} />
       </Dialog>
     )
@@ -199,6 +206,11 @@ function OpenImport({ ws, prj, onClose, initialText = '', onImported, environmen
     </Dialog>
   )
 }
+
+// biome-ignore-start lint/suspicious/noTemplateCurlyInString: the person sees it.
+const literalLabel = 'Take ${…} as text, not as references'
+const literalHint = 'For files with resolved values. In a .env file, single quotes do the same for one value.'
+// biome-ignore-end lint/suspicious/noTemplateCurlyInString: the person sees it.
 
 function statusOf(plans: readonly EnvironmentPlan[], isRefused: boolean): string {
   if (plans.some(({ isDone }) => isDone)) return 'Not every environment has been written.'

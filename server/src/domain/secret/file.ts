@@ -10,7 +10,8 @@ import type { SnapshotEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { secretsEntity } from './audit-record.ts'
 import { chooseEnvironment, personalOwner } from './choose-environment.ts'
-import type { Entry, ExportFormat } from './format/format.ts'
+import type { Entry, WriteOptions } from './format/entry.ts'
+import type { ExportFormat } from './format/format.ts'
 import { effectiveValues, loadProject } from './load.ts'
 import { type WrittenAnswer, writeAnswer } from './read/chunks.ts'
 import { namePlaces, resolveRows } from './reference/follow.ts'
@@ -60,7 +61,7 @@ async function makeFile(ctx: Context, access: ProjectAccess, environment: Snapsh
   }
   const format = query.format ?? 'dotenv'
   const name = `${access.project.slug}-${environment.name}`
-  const file = await writeFile(ctx, format, entries, name)
+  const file = await writeFile(ctx, format, entries, { name, isResolved: query.resolve === true })
   return { file, format, keys: entries.map(({ key }) => key), places: resolution?.referenced ?? [] }
 }
 
@@ -77,9 +78,9 @@ function chooseRows<Row extends { readonly secretId: string }>(
   return chosen
 }
 
-async function writeFile(ctx: Context, format: ExportFormat, entries: readonly Entry[], name: string) {
+async function writeFile(ctx: Context, format: ExportFormat, entries: readonly Entry[], options: WriteOptions) {
   const { formatLines } = await import('./format/format.ts')
-  const { lines, contentType, weight } = formatLines(format, entries, { name })
+  const { lines, contentType, weight } = formatLines(format, entries, options)
   const allowance = createAllowance(ctx, 'environmentId', exportAdvice)
   return { ...(await writeAnswer(lines, allowance, { weight })), contentType }
 }
@@ -93,10 +94,10 @@ export async function importSecrets(ctx: Context, path: ProjectPath, body: Secre
 }
 
 /** Parses in pieces: a file may be megabytes, and must not block the event loop. */
-async function readFile({ format, content }: SecretImport): Promise<Entry[]> {
+async function readFile({ format, content, literal = false }: SecretImport): Promise<Entry[]> {
   // Imported lazily: the parsers are large, and most processes never need one.
   const { parseInPieces } = await import('./format/format.ts')
-  const pieces = parseInPieces(format, content)
+  const pieces = parseInPieces(format, content, { isLiteral: literal })
   let piece = pieces.next()
   while (!piece.done) {
     await yieldToEventLoop()

@@ -4,7 +4,7 @@
  */
 import type { Field, Limits, Problem, Provider, Values } from '../../providers/provider.ts'
 import { matchesPattern } from '../pattern.ts'
-import { writeDotenv } from '../secret/format/dotenv.ts'
+import { spellResolved } from '../secret/format/dotenv-spelling.ts'
 
 /** The values that the target should hold, by their names there. */
 type Desired = ReadonlyMap<string, string>
@@ -201,7 +201,7 @@ function toJson(entries: readonly { key: string; value: string }[]): string {
 /** Returns a problem if a key cannot be written to a dotenv file: a space or line break would be misread. */
 function toDotenv(entries: readonly { key: string; value: string }[], name: string): string | Problem {
   const wrong = entries.find(({ key }) => !/^[\w.-]+$/.test(key))
-  if (!wrong) return [...writeDotenv(entries)].join('')
+  if (!wrong) return entries.map(({ key, value }) => `${key}=${spellResolved(value)}\n`).join('')
   const key = JSON.stringify(wrong.key)
   return {
     name,

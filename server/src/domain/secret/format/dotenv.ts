@@ -1,16 +1,19 @@
 /**
- * Dotenv has no standard, so this reads what the common parsers agree on. References such as ${X} stay text here: the
- * service resolves them when it reads values.
+ * Dotenv has no standard, so this reads what the common parsers agree on: a reference such as ${X} is one without quotes
+ * and in double quotes, and literal text in single quotes and after a backslash. dotenv-spelling.ts writes values.
  */
+import { writeLiteral } from '../reference/reference.ts'
 import { countLineBreaks } from './cursor.ts'
+import { isReadAlike, spellResolved, spellStored } from './dotenv-spelling.ts'
 import {
   type Entry,
-  escapeUnprintable,
   type FoundEntry,
   maxWrittenLength,
   pause,
+  type ReadOptions,
   refuseLine,
   tooLong,
+  type WriteOptions,
 } from './entry.ts'
 
 type Span = { readonly end: number; readonly next: number }
@@ -20,7 +23,13 @@ const linesPerPiece = 5_000
 /** The longest value, with room for its key, its quotes and a comment. */
 const maxLineLength = maxWrittenLength + 1_024
 
-export function* readDotenv(content: string): Generator<FoundEntry | typeof pause> {
+/** Base64 of at least a key and a tag. */
+const encryptedByDotenvx = /^encrypted:[A-Za-z0-9+/]{64,}={0,2}$/
+
+const encrypted =
+  'this value is encrypted by dotenvx: run `dotenvx decrypt` and import the file then; an import as literal text would store it as it is'
+
+export function* readDotenv(content: string, { isLiteral }: ReadOptions): Generator<FoundEntry | typeof pause> {
   let offset = 0
   let line = 1
 
@@ -39,9 +48,11 @@ export function* readDotenv(content: string): Generator<FoundEntry | typeof paus
     const equals = text.indexOf('=')
     if (equals === -1) throw refuseLine(firstLine, 'expected KEY=value')
     const key = trimBlanks(withoutExport(trimBlanks(text.slice(0, equals))))
-    const quoted = readQuoted(content, offset + equals + 1, firstLine)
+    const quoted = readQuoted(content, offset + equals + 1, firstLine, isLiteral)
+    const value = quoted?.value ?? readUnquoted(text.slice(equals + 1))
+    if (!isLiteral && encryptedByDotenvx.test(value)) throw refuseLine(firstLine, encrypted)
     if (quoted === undefined) {
-      yield { line: firstLine, key, value: readUnquoted(text.slice(equals + 1)) }
+      yield { line: firstLine, key, value }
       offset = span.next
       continue
     }
@@ -51,43 +62,21 @@ export function* readDotenv(content: string): Generator<FoundEntry | typeof paus
     if (!isBlankOrComment(content.slice(quoted.end, rest.end))) {
       throw refuseLine(line - 1, `only a comment may follow the quote that closes the value begun on line ${firstLine}`)
     }
-    yield { line: firstLine, key, value: quoted.value }
+    yield { line: firstLine, key, value }
     offset = rest.next
   }
 }
 
-export function* writeDotenv(entries: readonly Entry[]): Generator<string> {
-  for (const { key, value } of entries) yield `${key}=${quote(value)}\n`
+export function* writeDotenv(entries: readonly Entry[], { isResolved }: WriteOptions): Generator<string> {
+  for (const { key, value } of entries) {
+    if (isResolved && !isReadAlike(key, value)) {
+      yield `# bash, Node, dotenv and python-dotenv do not all read the next value alike: ${key}\n`
+    }
+    yield `${key}=${isResolved ? spellResolved(value) : spellStored(value)}\n`
+  }
 }
 
-/**
- * Text that single quotes cannot hold: a single quote, a control character other than tab and line feed, or a backslash
- * at the end. Other parsers take that backslash, doubled or not, for an escaped quote and read on into the next key.
- */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: single quotes cannot hold them.
-const needsEscapes = /['\u0000-\u0008\u000b-\u001f\u007f-\u009f]|\\$/
-
-/**
- * Lines that need no escape but \n, which nearly every parser knows, even one that reads line by line. Many know no
- * other escape, and would cut JSON off at its first escaped quote.
- */
-const isPlainLines = (value: string) => value.includes('\n') && !/[\\"$`]/.test(value)
-
-/** Prefers single quotes: no parser expands their content, and `$` survives a shell. */
-function quote(value: string): string {
-  if (/^[A-Za-z0-9_./:@%+,=-]*$/.test(value)) return value
-  if (!needsEscapes.test(value) && !isPlainLines(value)) return `'${value}'`
-
-  const escaped = value
-    .replace(/[\\"$`]/g, '\\$&')
-    .replace(/\\\\$/, '\\u005c')
-    .replaceAll('\n', '\\n')
-    .replaceAll('\r', '\\r')
-    .replaceAll('\t', '\\t')
-  return `"${escapeUnprintable(escaped)}"`
-}
-
-function readQuoted(content: string, from: number, line: number): QuotedValue | undefined {
+function readQuoted(content: string, from: number, line: number, isLiteral: boolean): QuotedValue | undefined {
   let start = from
   while (isBlank(content[start])) start += 1
   const mark = content[start]
@@ -96,8 +85,12 @@ function readQuoted(content: string, from: number, line: number): QuotedValue | 
   const end = mark === '"' ? findDoubleQuote(content, start + 1, line) : content.indexOf(mark, start + 1)
   if (end === -1) throw refuseLine(line, 'the quote that opens this value is never closed')
   const inside = content.slice(start + 1, end)
-  return { value: mark === '"' ? decodeEscapes(inside) : inside, end: end + 1, lineBreaks: countLineBreaks(inside) }
+  const value = mark === '"' ? decodeEscapes(inside, isLiteral) : mark === "'" ? readSingle(inside, isLiteral) : inside
+  return { value, end: end + 1, lineBreaks: countLineBreaks(inside) }
 }
+
+/** With `isLiteral`, the values of all entries become literals later. */
+const readSingle = (inside: string, isLiteral: boolean) => (isLiteral ? inside : writeLiteral(inside))
 
 function findDoubleQuote(content: string, from: number, line: number): number {
   const special = /["\\]/g
@@ -111,9 +104,11 @@ function findDoubleQuote(content: string, from: number, line: number): number {
 }
 
 /** A backslash before any other character stays: it belongs to a Windows path or a regular expression. */
-function decodeEscapes(text: string): string {
-  return text.replace(/\\(?:u([0-9A-Fa-f]{4})|([nrt\\"$`]))/g, (_, hex: string | undefined, letter: string) => {
+function decodeEscapes(text: string, isLiteral: boolean): string {
+  const escaped = /\\(?:u([0-9A-Fa-f]{4})|(\$\{)|([nrt\\"$`]))/g
+  return text.replace(escaped, (_, hex: string | undefined, brace: string | undefined, letter: string) => {
     if (hex !== undefined) return String.fromCharCode(Number.parseInt(hex, 16))
+    if (brace !== undefined) return isLiteral ? brace : `$${brace}`
     if (letter === 'n') return '\n'
     if (letter === 'r') return '\r'
     return letter === 't' ? '\t' : letter

@@ -10,6 +10,12 @@ export type Entry = { readonly key: string; readonly value: string }
 /** An entry as a reader found it, not yet checked; the line is where it begins, counted from 1. */
 export type FoundEntry = Entry & { readonly line: number }
 
+/** `isLiteral`: `${` in the file is text, and no reference. */
+export type ReadOptions = { readonly isLiteral: boolean }
+
+/** `isResolved`: the values are for programs; otherwise they are stored text, with references. */
+export type WriteOptions = { readonly name: string; readonly isResolved: boolean }
+
 /** Yielded by a reader that has worked for a while without finding an entry, so that other requests can run. */
 export const pause = Symbol('pause')
 

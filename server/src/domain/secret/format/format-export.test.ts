@@ -6,11 +6,12 @@ import { describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
 import { hostileText, hostileValues } from '../../../../../test/hostile-text.ts'
 import { times } from '../../../../../test/tier.ts'
+import type { WriteOptions } from './entry.ts'
 import { type Entry, type ExportFormat, formatLines } from './format.ts'
 
 const importFormats = ['dotenv', 'json', 'yaml', 'csv'] as const
 const exportFormats = [...importFormats, 'shell', 'docker', 'k8s', 'tfvars'] as const
-const options = { name: 'Checkout API / production' }
+const options = { name: 'Checkout API / production', isResolved: false }
 const canary = 'c4n4ry'
 
 function someEntries(key: RegExp) {
@@ -25,7 +26,7 @@ function entriesOf(values: readonly string[]) {
   return values.map((value, index) => ({ key: `KEY_${index}`, value }))
 }
 
-function formatEntries(format: ExportFormat, entries: readonly Entry[], options: { readonly name: string }) {
+function formatEntries(format: ExportFormat, entries: readonly Entry[], options: WriteOptions) {
   const { lines, contentType } = formatLines(format, entries, options)
   return { text: [...lines].join(''), contentType }
 }
@@ -188,7 +189,7 @@ describe('k8s', () => {
     ['', 'secrets'],
     [`${'a'.repeat(62)} b`, 'a'.repeat(62)],
   ])('turns the name %j into %s', (name, label) => {
-    expect(parseYaml(formatEntries('k8s', [], { name }).text).metadata).toEqual({ name: label })
+    expect(parseYaml(formatEntries('k8s', [], { ...options, name }).text).metadata).toEqual({ name: label })
   })
 })
 

@@ -3,13 +3,14 @@
 import { describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
 import { times } from '../../../../../test/tier.ts'
+import type { WriteOptions } from './entry.ts'
 import { type Entry, type ExportFormat, formatLines, type ImportFormat, parseEntries, parseInPieces } from './format.ts'
 
 const importFormats = ['dotenv', 'json', 'yaml', 'csv'] as const
-const options = { name: 'Checkout API / production' }
+const options = { name: 'Checkout API / production', isResolved: false }
 const canary = 'c4n4ry'
 
-function formatEntries(format: ExportFormat, entries: readonly Entry[], options: { readonly name: string }) {
+function formatEntries(format: ExportFormat, entries: readonly Entry[], options: WriteOptions) {
   const { lines, contentType } = formatLines(format, entries, options)
   return { text: [...lines].join(''), contentType }
 }

@@ -6,10 +6,11 @@ import { describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
 import { hostileText, hostileValues } from '../../../../../test/hostile-text.ts'
 import { times } from '../../../../../test/tier.ts'
+import type { WriteOptions } from './entry.ts'
 import { type Entry, type ExportFormat, formatLines, type ImportFormat, parseEntries } from './format.ts'
 
 const importFormats = ['dotenv', 'json', 'yaml', 'csv'] as const
-const options = { name: 'Checkout API / production' }
+const options = { name: 'Checkout API / production', isResolved: false }
 
 function someEntries(key: RegExp) {
   const entry = fc.record({ key: fc.stringMatching(key), value: hostileText })
@@ -22,7 +23,7 @@ function entriesOf(values: readonly string[]) {
   return values.map((value, index) => ({ key: `KEY_${index}`, value }))
 }
 
-function formatEntries(format: ExportFormat, entries: readonly Entry[], options: { readonly name: string }) {
+function formatEntries(format: ExportFormat, entries: readonly Entry[], options: WriteOptions) {
   const { lines, contentType } = formatLines(format, entries, options)
   return { text: [...lines].join(''), contentType }
 }
@@ -158,6 +159,10 @@ describe('dotenv', () => {
     ['a comment after quotes', "A='b' # it's", 'b'],
     ['a comment right after quotes', 'A="b"#c', 'b'],
     ['quotes inside an unquoted value', 'A=b"c\'d`e', 'b"c\'d`e'],
+    ['a reference in single quotes as text', "A='${X}-$${Y}'", '$${X}-$$${Y}'],
+    ['what cannot be a reference as it is', "A='${X:-1}'", '${X:-1}'],
+    ['a reference after a backslash as text', 'A="\\${X}-${Y}"', '$${X}-${Y}'],
+    ['a reference in back quotes', 'A=`${X}`', '${X}'],
     ['single quotes as literal text', 'A=\'b\\n$X \\\\ "c"\'', 'b\\n$X \\\\ "c"'],
     ['back quotes as literal text', 'A=`b\\n\'c\' "d"`', 'b\\n\'c\' "d"'],
     ['the escapes of double quotes', 'A="\\n\\r\\t\\\\\\"\\$\\`\\u00e9\\ud83d\\udd11"', '\n\r\t\\"$`é🔑'],
@@ -194,19 +199,23 @@ describe('dotenv', () => {
   })
 
   test.each([
-    ['plain text', 'https://a.b/c:1,2@3', 'A=https://a.b/c:1,2@3'],
-    ['an empty value', '', 'A='],
-    ['a space', 'a b', "A='a b'"],
-    ['a reference', '${X}', "A='${X}'"],
-    ['a tab', 'a\tb', "A='a\tb'"],
-    ['a single quote', "it's", 'A="it\'s"'],
-    ['a backslash', 'a\\b', "A='a\\b'"],
-    ['a backslash at the end', 'a b\\', 'A="a b\\u005c"'],
-    ['lines', 'a\nb\n', 'A="a\\nb\\n"'],
-    ['lines with quotes', '{\n  "a": "\\n"\n}', 'A=\'{\n  "a": "\\n"\n}\''],
-    ['everything', '\'"`$\\\r\t\0', 'A="\'\\"\\`\\$\\\\\\r\\t\\u0000"'],
-  ])('is written with minimal quoting for %s', (_, value, line) => {
-    expect(textOf('dotenv', [{ key: 'A', value }])).toBe(`${line}\n`)
+    ['plain text', 'https://a.b/c:1,2@3', 'https://a.b/c:1,2@3'],
+    ['an empty value', '', ''],
+    ['a space', 'a b', "'a b'"],
+    ['a tab', 'a\tb', "'a\tb'"],
+    ['a single quote', "it's", '"it\'s"'],
+    ['a single quote and a dollar that no shell expands', "it's 5$", '"it\'s 5$"'],
+    ['a backslash', 'a\\b', "'a\\b'"],
+    ['a backslash at the end', 'a b\\', '"a b\\u005c"'],
+    ['lines', 'a\nb\n', "'a\nb\n'"],
+    ['lines with quotes', '{\n  "a": "\\n"\n}', '\'{\n  "a": "\\n"\n}\''],
+    ['lines with a single quote', "it's\nb", '"it\'s\nb"'],
+    ['everything', '\'"`$\\\r\t\n\0', '"\'\\"\\`\\$\\\\\\r\\t\\n\\u0000"'],
+    ['a reference', '${X}', '"${X}"'],
+    ['an escaped reference', '$${X}', '"\\${X}"'],
+    ['text that is no reference', '${X@P} $(id)', '"\\u0024{X@P} \\$(id)"'],
+  ])('is written with minimal quoting for %s', (_, value, spelled) => {
+    expect(textOf('dotenv', [{ key: 'A', value }])).toBe(`A=${spelled}\n`)
   })
 
   test.each([

@@ -5,11 +5,21 @@
 import { maxSecretsPerRequest } from '@coffer/contract/secret'
 import type { exportFormats, SecretImport } from '@coffer/contract/secret-file'
 import { isId } from '../../id.ts'
+import { writeLiteral } from '../reference/reference.ts'
 import { isTooLarge } from '../size.ts'
 import { readCsv, writeCsv } from './csv.ts'
 import { writeDocker } from './docker.ts'
 import { readDotenv, writeDotenv } from './dotenv.ts'
-import { type Entry, type FoundEntry, nameKey, pause, refuseLine, tooManyEntries } from './entry.ts'
+import {
+  type Entry,
+  type FoundEntry,
+  nameKey,
+  pause,
+  type ReadOptions,
+  refuseLine,
+  tooManyEntries,
+  type WriteOptions,
+} from './entry.ts'
 import { readJson, writeJson } from './json.ts'
 import { writeKubernetes } from './kubernetes.ts'
 import { writeShell } from './shell.ts'
@@ -21,17 +31,16 @@ export type ImportFormat = SecretImport['format']
 export type ExportFormat = (typeof exportFormats)[number]
 
 type Reader = {
-  readonly read: (content: string) => Iterable<FoundEntry | typeof pause>
+  readonly read: (content: string, options: ReadOptions) => Iterable<FoundEntry | typeof pause>
   /** False if errors must not quote the key: in a broken dotenv or CSV file it may be a piece of a value. */
   readonly isKeyCertain: boolean
 }
 type Writer = {
-  readonly write: (entries: readonly Entry[], name: string) => Iterable<string>
+  readonly write: (entries: readonly Entry[], options: WriteOptions) => Iterable<string>
   readonly contentType: string
   /** Bytes of value per byte of the file, if less than 1, as in base64. */
   readonly weight?: number
 }
-type Options = { readonly name: string }
 
 const readers: Readonly<Record<ImportFormat, Reader>> = {
   dotenv: { read: readDotenv, isKeyCertain: false },
@@ -54,8 +63,8 @@ const writers: Readonly<Record<ExportFormat, Writer>> = {
 const entriesPerPiece = 500
 
 /** Parses without pauses, for files that are known to be small. */
-export function parseEntries(format: ImportFormat, content: string): Entry[] {
-  const pieces = parseInPieces(format, content)
+export function parseEntries(format: ImportFormat, content: string, options?: ReadOptions): Entry[] {
+  const pieces = parseInPieces(format, content, options)
   let piece = pieces.next()
   while (!piece.done) piece = pieces.next()
   return piece.value
@@ -65,18 +74,23 @@ export function parseEntries(format: ImportFormat, content: string): Entry[] {
  * Yields after each piece of work, so that a large file does not hold up other requests. Throws invalid('content',
  * 'line N: …'): the message names the line and never quotes a value.
  */
-export function* parseInPieces(format: ImportFormat, content: string): Generator<void, Entry[]> {
+export function* parseInPieces(
+  format: ImportFormat,
+  content: string,
+  options: ReadOptions = { isLiteral: false },
+): Generator<void, Entry[]> {
   const { read, isKeyCertain } = readers[format]
   const withoutByteOrderMark = content.startsWith('\ufeff') ? content.slice(1) : content
   const lines = new Map<string, number>()
   const entries: Entry[] = []
 
-  for (const found of read(withoutByteOrderMark)) {
+  for (const found of read(withoutByteOrderMark, options)) {
     if (found === pause) {
       yield
       continue
     }
-    const { line, key, value } = found
+    const { line, key } = found
+    const value = options.isLiteral ? writeLiteral(found.value) : found.value
     if (entries.length === maxSecretsPerRequest) throw refuseLine(line, tooManyEntries)
     requireKey(line, isKeyCertain ? nameKey(key) : 'the key', key)
     const firstLine = lines.get(key)
@@ -96,10 +110,10 @@ export function* parseInPieces(format: ImportFormat, content: string): Generator
 export function formatLines(
   format: ExportFormat,
   entries: readonly Entry[],
-  options: Options,
+  options: WriteOptions,
 ): { lines: Iterable<string>; contentType: string; weight: number } {
   const { write, contentType, weight = 1 } = writers[format]
-  return { lines: write(entries, options.name), contentType, weight }
+  return { lines: write(entries, options), contentType, weight }
 }
 
 function requireKey(line: number, shownKey: string, key: string): void {

@@ -1,10 +1,10 @@
 /** A Secret manifest for `kubectl apply`. Values are base64, which hides nothing but can hold every byte. */
-import { type Entry, refuseKey } from './entry.ts'
+import { type Entry, refuseKey, type WriteOptions } from './entry.ts'
 import { quote, quoteKey } from './yaml.ts'
 
 const maxKeyLength = 253
 
-export function* writeKubernetes(entries: readonly Entry[], name: string): Generator<string> {
+export function* writeKubernetes(entries: readonly Entry[], { name }: WriteOptions): Generator<string> {
   yield 'apiVersion: v1\n'
   yield 'kind: Secret\n'
   yield 'metadata:\n'

@@ -68,6 +68,11 @@ export function hasReferences(text: string): boolean {
   return text.matchAll(escapeOrBody).some(([, body]) => body === undefined || readReference(body) !== undefined)
 }
 
+/** Text whose resolution gives the given one, which may look like a reference. */
+export function writeLiteral(text: string): string {
+  return hasReferences(text) ? text.replaceAll('${', () => '$${') : text
+}
+
 /** The text between `${` and `}`, under which an unresolved reference is reported. */
 export function writeReferenceName({ project, environment, key }: Reference): string {
   if (environment === undefined) return key

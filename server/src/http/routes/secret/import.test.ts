@@ -44,14 +44,31 @@ const statuses = ({ results }: RevisionResults) => Object.fromEntries(results.ma
 
 /** The same three secrets in each format. */
 const files: Record<ImportFormat, string> = {
-  dotenv: '# a comment\nexport A=one\nB="two\\nlines"\n\nC=\'${A} # no comment\'\n',
+  dotenv: '# a comment\nexport A=one\nB="two\\nlines"\n\nC="${A} # no comment"\n',
   json: '{ "A": "one", "B": "two\\nlines", "C": "${A} # no comment" }',
   yaml: 'A: one\nB: |-\n  two\n  lines\nC: "${A} # no comment"\n',
   csv: 'key,value\r\nA,one\r\nB,"two\nlines"\r\nC,${A} # no comment\r\n',
 }
 const inFiles: Values = { A: 'one', B: 'two\nlines', C: '${A} # no comment' }
 
+test('single quotes make a dotenv value literal, and an encrypted file is refused with what to do', async () => {
+  await importInto('dotenv', 'BOM=x\nLIT=\'${BOM}\'\nREF="${BOM}"\n')
+  expect(JSON.parse((await exportFrom('json', '&resolve=true')).text)).toEqual({ BOM: 'x', LIT: '${BOM}', REF: 'x' })
+  const encrypted = await importInto('dotenv', `A=1\nHELLO="encrypted:${'B'.repeat(136)}"\n`, { mode: 'upsert' })
+  expect(encrypted.status).toBe(400)
+  expect(encrypted.body.message).toMatch(/^content: line 2: .*run `dotenvx decrypt`/)
+})
+
 describe.each(importFormats)('an import of %s', (format) => {
+  test('takes `${` as text if it is literal, and as a reference if not', async () => {
+    const resolved = async () => JSON.parse((await exportFrom('json', '&resolve=true')).text).C
+    await importInto(format, files[format], { literal: true })
+    expect(await project.state('development')).toEqual({ ...inFiles, C: '$${A} # no comment' })
+    expect(await resolved()).toBe('${A} # no comment')
+    await importInto(format, files[format], { mode: 'upsert' })
+    expect(await resolved()).toBe('one # no comment')
+  })
+
   test('writes every entry of the file, as one revision', async () => {
     const answer = await importInto(format, files[format], { message: 'from a file' })
     expect(answer.status, answer.text).toBe(200)
