@@ -3,7 +3,7 @@
  * bundles the SDK gets neither the schemas nor their library. A test fails if a generated file is out of date.
  */
 import { spawnSync } from 'node:child_process'
-import { globSync, writeFileSync } from 'node:fs'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { endpoints } from '@coffer/contract/api'
 import type { Endpoint } from '@coffer/contract/endpoint'
@@ -190,6 +190,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
     'sdk/src/contract-types.ts': typesFile(schemas),
     'sdk/src/endpoint-table.ts': tableFile(),
     'sdk/type-check/contract.ts': checkFile(schemas),
+    'sdk/src/variable-name.ts': `${origin}\n${readFileSync(join(root, 'contract/src/variable-name.ts'), 'utf8')}`,
   }
   return new Map(Object.entries(files).map(([file, text]) => [join(root, file), formatted(file, text)]))
 }

@@ -186,6 +186,26 @@ test('sets a variable for each secret, with the identity of the job and without 
   expect(job.secrets).toBeUndefined()
 })
 
+test('fails for a name that makes programs run code, unless the inputs say otherwise', async () => {
+  const environment = 'variables'
+  const path = '/v1/workspace/main/project/api'
+  const post = (to: string, body: object) =>
+    running.service.call('POST', `${path}/${to}`, { token: running.session, body })
+  await post('environment', { name: environment })
+  const secrets = Object.entries({ JAVA_OPTS: 'java-canary', BASH_ENV: 'bash-canary', REDIS_OPTS: 'kept-canary' })
+  await post('secret', { environments: [environment], secrets: secrets.map(([key, value]) => ({ key, value })) })
+  const refused = await runAction({ environment }, identity())
+  expect(refused).toMatchObject({ code: 1, variables: {} })
+  expect(refused.log).toContain('BASH_ENV (a shell obeys it), JAVA_OPTS (Java obeys it)')
+  const left = await runAction({ environment, strict: 'false', 'allow-names': 'JAVA_OPTS' }, identity())
+  expect(left.code, left.log).toBe(0)
+  expect(left.variables).toEqual({ JAVA_OPTS: 'java-canary', REDIS_OPTS: 'kept-canary' })
+  expect(left.masks).toContain('bash-canary')
+  expect(left.log).toContain('Left out of the variables: BASH_ENV')
+  const none = await runAction({ environment, 'export-env': 'false', outputs: 'BASH_ENV' }, identity())
+  expect(none).toMatchObject({ code: 0, variables: {}, secrets: { BASH_ENV: 'bash-canary' } })
+})
+
 test('masks each line of every value, and shows none of them', async () => {
   const job = await runAction({ outputs: Object.keys(values).join(',') }, identity())
   const lines = Object.values(values).flatMap((value) => value.split('\n').map((line) => line.trim()))

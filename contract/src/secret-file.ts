@@ -27,6 +27,10 @@ export const SecretExport = Type.Object({
   format: Type.Optional(words(...exportFormats)),
   resolve: Type.Optional(Type.Boolean()),
   onUnresolved: Type.Optional(words('keep', 'empty', 'error')),
+  /** Names that format=shell exports although a program obeys them. */
+  allowName: Type.Optional(Type.Union([SecretName, Type.Array(SecretName, { minItems: 1, maxItems: 1000 })])),
+  /** With format=shell, every name. */
+  allowUnsafe: Type.Optional(Type.Boolean()),
 })
 export type SecretExport = Static<typeof SecretExport>
 

@@ -17,10 +17,12 @@ export {
   ResponseError,
   SettingError,
 } from './error.ts'
+export type { InjectOptions } from './inject.ts'
 export type { Platform } from './platform.ts'
 export type { CallOptions, ResponseDetails } from './request.ts'
 export { openSecrets, type Secrets, type SecretsOptions, type Snapshot } from './secrets.ts'
 export { fetchTransport, type Transport, type TransportRequest, type TransportResponse } from './transport.ts'
+export { describeLeftOut, type LeftOut, wasAlwaysRefused, whyLeftOut, whyNoVariable } from './variable-name.ts'
 export type { Change, WatchOptions } from './watch.ts'
 
 type Coffer = typeof openSecrets & { readonly api: typeof createApi }

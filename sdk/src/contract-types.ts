@@ -511,6 +511,8 @@ export type SecretExport = {
   format?: 'dotenv' | 'shell' | 'json' | 'yaml' | 'csv' | 'docker' | 'k8s' | 'tfvars'
   resolve?: boolean
   onUnresolved?: 'keep' | 'empty' | 'error'
+  allowName?: string | string[]
+  allowUnsafe?: boolean
 }
 
 export type SecretImport = {

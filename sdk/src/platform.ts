@@ -5,7 +5,7 @@
 import { SettingError } from './error.ts'
 import { fetchTransport, type Transport } from './transport.ts'
 
-export type Environment = Readonly<Record<string, string | undefined>>
+export type Environment = Record<string, string | undefined>
 
 /** Replaceable by the application, and by tests. */
 export type Platform = {

@@ -8,6 +8,8 @@ export type ResponseDetails = {
   readonly etag: string | undefined
   /** Of the next page of a list; undefined on the last page. */
   readonly nextCursor: string | undefined
+  /** Names that an export for shells leaves out, because programs obey such variables. */
+  readonly leftOut: readonly string[]
 }
 
 export type CallOptions = {

@@ -1,9 +1,11 @@
 /** The secrets of one environment, read once and then from memory. Values are in closures, so no inspection shows them. */
 import { type ConnectOptions, connect, setting } from './connect.ts'
 import { ApiError, CofferError, InvalidSecret, MissingSecret, ResponseError, SettingError } from './error.ts'
+import { type InjectOptions, injectValues } from './inject.ts'
 import type { Platform } from './platform.ts'
 import { withParams, withQuery } from './request.ts'
 import { createSharedCall } from './shared-call.ts'
+import type { LeftOut } from './variable-name.ts'
 import { type Change, compare, type WatchOptions, watchChanges } from './watch.ts'
 
 const defaultStaleIfErrorMs = 10 * 60_000
@@ -37,6 +39,11 @@ export type Secrets = {
   names(): string[]
   /** All values in a plain object, which can be printed by accident. */
   reveal(): Record<string, string>
+  /**
+   * Sets the secrets as environment variables. Names that make programs run other code, such as PATH, are left out and
+   * returned.
+   */
+  inject(options?: InjectOptions): readonly LeftOut[]
   /** For a later `coffer({ snapshot })`. */
   snapshot(): Snapshot
   /** Asks the service for changes. Keeps the values if it cannot answer, for `staleIfErrorMs`. */
@@ -112,6 +119,7 @@ export async function openSecrets(options: SecretsOptions = {}): Promise<Secrets
     },
     names: () => [...known().keys()],
     reveal: () => Object.fromEntries(known()),
+    inject: (injecting = {}) => injectValues(known(), platform.env, injecting),
     snapshot: () => ({ values: Object.fromEntries(known()), etag: loaded.etag }),
     refresh: ({ signal } = {}) => refresh(signal),
     watch: (watching) =>

@@ -165,6 +165,7 @@ test('status shows where each setting comes from, as whom, and works without the
     ['.coffer.json', file, ''],
     ['offline cache', 'none: coffer run makes it', ''],
     ['unsaved edits', 'none', ''],
+    ['left out by run', 'none', ''],
     [''],
   ])
   expect(out).not.toContain(session)

@@ -52,6 +52,7 @@ test('finds nothing wrong where everything works', async () => {
     'credential ok',
     'project ok',
     'environment ok',
+    'names ok',
     'offline cache ok',
   ])
   expect(checks.get('credential')?.message).toMatch(/^COFFER_TOKEN: .*, type static, read on everything$/)

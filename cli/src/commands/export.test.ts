@@ -259,13 +259,7 @@ describe('formats', () => {
     ['gitlab', 'A', 'a\nb', 'its value contains a line break'],
     ['gitlab', 'A', ' a', 'its value begins or ends with white space, which GitLab removes'],
     ['gitlab', 'A', 'pa$$word', 'its value contains $ or %…%, which GitLab expands'],
-    ['gitlab', 'A', 'a\0', 'its value contains a NUL character'],
-    ['gitlab', 'A-B', 'a', 'a variable is named with letters, digits and _'],
-    ['github', 'A', 'a\0', 'its value contains a NUL character'],
-    ['github', 'NODE_OPTIONS', 'a', 'GitHub Actions ignores variables of this name'],
     ['github', 'github_token', 'a', 'GitHub Actions ignores variables of this name'],
-    ['fish', 'A', 'a\0', 'its value contains a NUL character'],
-    ['fish', '1A', 'a', 'a variable is named with letters, digits and _, and does not begin with a digit'],
   ])('%s refuses %s with %j by its name', async (format, key, value, reason) => {
     const environment = `refused ${Math.random().toString(36).slice(2)}`
     await fill(environment, new Map([[key, value]]))
@@ -277,6 +271,60 @@ describe('formats', () => {
       err: `coffer: The format ${format} cannot hold ${key}: ${reason}.\n`,
     })
     expect(readdirSync(shell.cwd)).toEqual([])
+  })
+})
+
+describe('secrets that are no variables', () => {
+  const entries = new Map([
+    ['JAVA_OPTS', 'c4n4ry'],
+    ['NUL', 'c4n4ry\0'],
+    ['my-key', 'c4n4ry'],
+    ['REDIS_OPTS', 'kept'],
+  ])
+  beforeAll(() => fill('variables', entries))
+  const left =
+    'Left out of the variables: JAVA_OPTS (Java obeys it), NUL (its value contains a NUL), my-key (not the name of a variable). ' +
+    'try: --allow-name JAVA_OPTS\n'
+
+  test.each([
+    ['shell', "export REDIS_OPTS='kept'\n"],
+    ['fish', "set -gx REDIS_OPTS 'kept'\n"],
+    ['gitlab', 'REDIS_OPTS=kept\n'],
+  ])('%s leaves them out with --no-strict, and fails for the name that it exported before', async (format, lines) => {
+    const args = ['export', '-e', 'variables', '-f', format]
+    const { code, out, err } = await shellOf().coffer([...args, '--no-strict'])
+    expect({ code, err }).toEqual({ code: 0, err: left })
+    expect(out).toMatch(new RegExp(`${RegExp.escape(lines)}$`))
+    expect(out).not.toContain('c4n4ry')
+    const strict = await shellOf().coffer(args)
+    expect(strict).toMatchObject({ code: 1, out: '' })
+    expect(strict.err).toMatch(
+      /^coffer: Left out of the variables: JAVA_OPTS \(Java obeys it\)\.\ntry: --allow-name JAVA_OPTS .*--no-strict/,
+    )
+    const allowed = await shellOf().coffer([...args, '--allow-name', 'JAVA_OPTS'])
+    expect(allowed).toMatchObject({ code: 0, err: expect.not.stringContaining('JAVA_OPTS') })
+    expect(allowed.out).toMatch(/JAVA_OPTS.*c4n4ry/)
+  })
+
+  test('github masks all of them, and sets none', async () => {
+    const shell = shellOf()
+    const args = ['export', '-e', 'variables', '-f', 'github', '-o', 'env', '-q']
+    expect(await shell.coffer(args)).toMatchObject({ code: 1, err: expect.stringContaining('JAVA_OPTS') })
+    expect(existsSync(join(shell.cwd, 'env'))).toBe(false)
+    const { code, out } = await shell.coffer([...args, '--no-strict'])
+    expect({ code, out }).toEqual({ code: 0, out: '::add-mask::c4n4ry\n::add-mask::c4n4ry\0\n' })
+    expect([...readAsRunner(readFileSync(join(shell.cwd, 'env'), 'utf8'))]).toEqual([['REDIS_OPTS', 'kept']])
+  })
+
+  test('files of data are whole', async () => {
+    for (const format of ['dotenv', 'json', 'yaml', 'csv', 'k8s', 'tfvars']) {
+      const { code, out } = await shellOf().coffer(['export', '-e', 'variables', '-f', format])
+      expect(code).toBe(0)
+      expect(
+        [...entries.keys()].filter((key) => !out.includes(key)),
+        format,
+      ).toEqual([])
+    }
   })
 })
 

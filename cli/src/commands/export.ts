@@ -1,6 +1,6 @@
 import { appendFileSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { SecretExport } from '@coffer/sdk'
+import { type LeftOut, type ResponseDetails, type SecretExport, whyLeftOut, whyNoVariable } from '@coffer/sdk'
 import { defineCommand } from '../command.ts'
 import type { Context } from '../context.ts'
 import { CliError, usageError } from '../error.ts'
@@ -9,6 +9,8 @@ import { writePrivateFile } from '../export/file.ts'
 import { fishScript } from '../export/fish.ts'
 import { environmentFile, maskCommands } from '../export/github.ts'
 import { dotenvReport, gitlabLimits } from '../export/gitlab.ts'
+import { readSettings } from '../place/place.ts'
+import { describe, nameFlags, nameRuleOf, refuseLeftOut } from '../run/name-rule.ts'
 import { splitNames } from '../run/options.ts'
 import { explainMissing, openProject, requireEnvironmentName, withoutSecrets } from '../secret/project.ts'
 
@@ -39,6 +41,7 @@ export const exportCommand = defineCommand({
       about: 'What to do with a reference that cannot be resolved; error by default',
       choices: ['error', 'keep', 'empty'],
     },
+    ...nameFlags,
   },
   details: `
 A value that a format cannot hold is refused, and the error names its key.
@@ -48,6 +51,9 @@ A value that a format cannot hold is refused, and the error names its key.
   github  masks each line of 6 characters and more in the log, then appends to $GITHUB_ENV; with -o to another file
           of the step, such as $GITHUB_OUTPUT
   gitlab  a report for artifacts:reports:dotenv
+
+Formats that set variables (shell, fish, github, gitlab) leave out the names that coffer run leaves out, such as PATH and
+JAVA_OPTS, and name them on stderr; without a terminal they fail instead, unless --allow-name KEY or --no-strict is given.
 
 Examples:
   coffer export > .env
@@ -66,6 +72,7 @@ Examples:
     if (flags.force && flags.output === undefined) throw usageError('--force needs --output FILE.')
     // The parser accepts only these choices.
     const format = (isJson ? 'json' : (flags.format ?? 'dotenv')) as Format
+    const rule = nameRuleOf(ctx, flags, readSettings(ctx))
     const target = format === 'github' ? requireGithubFile(ctx, flags.output) : undefined
     const environmentId = requireEnvironmentName(ctx)
     const project = openProject(ctx)
@@ -73,18 +80,32 @@ Examples:
       environmentId,
       format: isOfService(format) ? format : 'json',
       ...(flags.only.length > 0 && { key: flags.only.flatMap((names) => splitNames(names, '--only')) }),
+      ...(format === 'shell' && { allowName: [...rule.names], allowUnsafe: rule.all }),
       ...(!flags['no-resolve'] && {
         resolve: true,
         onUnresolved: (flags['on-unresolved'] ?? 'error') as 'error' | 'keep' | 'empty',
       }),
     }
+    let leftOut: readonly LeftOut[] = []
+    const onResponse = (response: ResponseDetails) => {
+      leftOut = response.leftOut.map((name) => ({ name, why: whyNoVariable(name) ?? 'its value contains a NUL' }))
+    }
     const answer = await explainMissing(project, { environments: [environmentId] }, () =>
-      project.api.secret.export(project.path, query),
+      project.api.secret.export(project.path, query, { onResponse }),
     )
     requireFormat(answer, query.format)
+    const entries = isOfService(format) ? [] : entriesOf(answer)
+    const reasons = new Map(entries.map(([key, value]) => [key, whyLeftOut(key, value, rule)]))
+    const held = entries.filter(([key]) => reasons.get(key) === undefined)
+    if (!isOfService(format))
+      leftOut = [...reasons].flatMap(([name, why]) => (why === undefined ? [] : [{ name, why }]))
+    if (leftOut.length > 0) {
+      refuseLeftOut(leftOut, rule, (name) => wasSet(format, name))
+      ctx.out.warn(describe(leftOut))
+    }
     if (isEmpty(answer)) ctx.out.note(withoutSecrets(project.path.ws, project.path.prj, environmentId))
-    if (target !== undefined) return exportToGithub(ctx, entriesOf(answer), target)
-    const text = isOfService(format) ? textOf(answer) : ownText(ctx, format, entriesOf(answer))
+    if (target !== undefined) return exportToGithub(ctx, entries, held, target)
+    const text = isOfService(format) ? textOf(answer) : ownText(ctx, format, held)
     if (flags.output === undefined || flags.output === '-') await ctx.out.raw(text)
     else {
       writePrivateFile(resolve(ctx.cwd, flags.output), text, { isForced: flags.force })
@@ -93,6 +114,10 @@ Examples:
     if (format === 'dotenv') noteReaders(ctx, text)
   },
 })
+
+/** The export of before had no list of names: each format refused those that it cannot hold. */
+const wasSet = (format: Format, name: string): boolean =>
+  format === 'github' || (format === 'gitlab' ? /^[A-Za-z0-9_]+$/ : /^[A-Za-z_][A-Za-z0-9_]*$/).test(name)
 
 const isOfService = (format: Format): format is ServiceFormat =>
   serviceFormats.some((ofService) => ofService === format)
@@ -138,9 +163,15 @@ function requireGithubFile({ env, cwd }: Context, output: string | undefined): s
   return resolve(cwd, path)
 }
 
-async function exportToGithub({ out }: Context, entries: readonly Entry[], path: string): Promise<void> {
+/** Masks all of them: a later step may print a secret that is no variable too. */
+async function exportToGithub(
+  { out }: Context,
+  entries: readonly Entry[],
+  held: readonly Entry[],
+  path: string,
+): Promise<void> {
   const { randomUUID } = process.getBuiltinModule('node:crypto')
-  const text = environmentFile(entries, () => `coffer_${randomUUID()}`)
+  const text = environmentFile(held, () => `coffer_${randomUUID()}`)
   const { commands, unmasked } = maskCommands(entries)
   // The runner must know the masks before any later step can print a value.
   await out.raw(commands)
@@ -151,7 +182,7 @@ async function exportToGithub({ out }: Context, entries: readonly Entry[], path:
     const { code = 'unknown' } = error as NodeJS.ErrnoException
     throw new CliError('failure', `${path} cannot be written (${code}).`)
   }
-  out.note(`Exported ${entries.length} ${entries.length === 1 ? 'secret' : 'secrets'} to ${path}.`)
+  out.note(`Exported ${held.length} ${held.length === 1 ? 'secret' : 'secrets'} to ${path}.`)
 }
 
 /** True after `printf A=1 >> "$GITHUB_ENV"`: the runner would read the first name as a part of that line. */

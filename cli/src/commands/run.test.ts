@@ -33,6 +33,7 @@ beforeAll(async () => {
     },
     odd: { 'my-key': 'dashed', KEY: 'v' },
     nul: { NUL: 'before\0after', KEY: 'v' },
+    later: { JAVA_OPTS: '-javaagent:/evil', VIMINIT: ':!evil', XDG_CONFIG_HOME: '/evil', REDIS_OPTS: 'r', KEY: 'v' },
     broken: { BROKEN: `\${ABSENT}`, KEY: 'v' },
     large: Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`LARGE_${index}`, 'x'.repeat(60_000)])),
   })) {
@@ -167,11 +168,10 @@ describe('the environment of the command', () => {
 
 test.each([
   {
-    name: 'unsafe',
-    message: 'DYLD_INSERT_LIBRARIES, LD_PRELOAD, NODE_OPTIONS, PATH, npm_config_script_shell can make programs run',
+    name: 'later',
+    message:
+      'JAVA_OPTS \\(Java obeys it\\), VIMINIT \\(vi obeys it\\), XDG_CONFIG_HOME .*\\ntry: --allow-name JAVA_OPTS',
   },
-  { name: 'odd', message: 'my-key cannot be the name of a variable' },
-  { name: 'nul', message: 'The value of NUL contains a NUL' },
   { name: 'broken', message: 'BROKEN: refers to ABSENT.*\\ntry: coffer secrets set ABSENT, or --on-unresolved keep' },
   { name: 'large', message: 'too large for this system: the variables take 3\\d{3} KiB' },
   {
@@ -183,6 +183,68 @@ test.each([
   expect({ code, out }, err).toEqual({ code: 125, out: '' })
   expect(err).toMatch(new RegExp(message))
   expect(err).not.toMatch(/before|after|evil|xxxx|unexpected/)
+})
+
+describe('a secret that is no variable', () => {
+  const left = 'coffer: Left out of the variables: '
+
+  test.each([
+    [
+      'unsafe',
+      'DYLD_INSERT_LIBRARIES (the loader of programs obeys it), LD_PRELOAD (the loader of programs obeys it), ' +
+        'NODE_OPTIONS (Node obeys it), PATH (a shell obeys it), npm_config_script_shell (npm obeys it). ' +
+        'try: --allow-name DYLD_INSERT_LIBRARIES\n',
+    ],
+    ['odd', 'my-key (not the name of a variable). try: --allow-name my-key\n'],
+    ['nul', 'NUL (its value contains a NUL).\n'],
+  ])('of the environment `%s` is left out with a line, and fails with --strict', async (name, line) => {
+    const shell = open()
+    const { code, out, err } = await shell.coffer(['run', '--pristine', '-e', name, '--', ...printEnvironment])
+    expect({ code, err }).toEqual({ code: 0, err: left + line })
+    expect(JSON.parse(out)).toEqual({ KEY: 'v' })
+    const strict = await shell.coffer(['run', '--strict', '-e', name, '--', 'echo', 'started'])
+    expect(strict).toMatchObject({ code: 125, out: '', err: expect.stringContaining(left) })
+    expect(strict.err).not.toMatch(/before|after|evil/)
+  })
+
+  test('keeps the variable of the shell', async () => {
+    const { out } = await open().coffer(['run', '-e', 'unsafe', '--', ...printEnvironment])
+    expect(JSON.parse(out).PATH).toBe(process.env.PATH)
+  })
+
+  test('that earlier versions set is left out with --no-strict and on a terminal, and set with --allow-name', async () => {
+    const shell = open()
+    const later = ['--pristine', '-e', 'later']
+    const { code, out, err } = await shell.coffer(['run', '--no-strict', ...later, '--', ...printEnvironment])
+    expect({ code, err: err.slice(0, left.length) }).toEqual({ code: 0, err: left })
+    expect(JSON.parse(out)).toEqual({ REDIS_OPTS: 'r', KEY: 'v' })
+    const names = ['--allow-name', 'JAVA_OPTS,VIMINIT', '--allow-name', 'XDG_CONFIG_HOME']
+    expect(await environmentOf(shell, [...names, ...later])).toMatchObject({ JAVA_OPTS: '-javaagent:/evil' })
+    const session = shell.terminal(['run', ...later, '--', 'true'])
+    expect(await session.ended).toMatchObject({ code: 0 })
+    expect(session.screen()).toContain('Left out of the variables: JAVA_OPTS')
+  })
+
+  test('is not allowed by a file that nobody has confirmed', async () => {
+    const shell = open()
+    writeFileSync(join(shell.cwd, '.coffer.json'), JSON.stringify({ allowNames: ['my-key'] }))
+    const { code, err } = await shell.coffer(['run', '-e', 'odd', '--', 'true'])
+    expect(code).toBe(0)
+    expect(err).toContain('allowNames of')
+    expect(err).toContain('try: coffer trust')
+    expect(err).toContain('Left out of the variables: my-key')
+  })
+
+  test('is named by status and doctor, and when it is created', async () => {
+    const shell = open({ COFFER_TOKEN: running.session })
+    expect((await shell.coffer(['status', '-e', 'later'])).out).toMatch(
+      /left out by run\tJAVA_OPTS \(Java obeys it\), VIM/,
+    )
+    expect((await shell.coffer(['doctor', '-e', 'later'])).out).toMatch(/warn\tnames\tcoffer run leaves out: JAVA_OPTS/)
+    const args = ['secrets', 'set', '-q', '-e', 'staging', '--stdin', 'EDITOR']
+    expect((await shell.coffer(args, { input: 'x' })).err).toContain('EDITOR: every program that opens')
+    expect((await shell.coffer(args, { input: 'y' })).err).toBe('')
+  })
 })
 
 test('passes unsafe and odd names with --allow-unsafe, and unresolved references as asked', async () => {

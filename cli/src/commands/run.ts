@@ -5,6 +5,7 @@ import { CliError, exitCodes, usageError } from '../error.ts'
 import { callerEnvironment } from '../invocation.ts'
 import { readSettings } from '../place/place.ts'
 import { buildEnvironment } from '../run/child-environment.ts'
+import { describe, nameRuleOf } from '../run/name-rule.ts'
 import { environmentOptionsOf, readOptionsOf, runFlags, splitNames, timesOf } from '../run/options.ts'
 import { openSource } from '../run/read-source.ts'
 import { raiseSignal } from '../run/signals.ts'
@@ -21,6 +22,10 @@ Examples:
   coffer run --only DATABASE_URL -- psql
   coffer run --shell -- 'echo "$GREETING" | tr a-z A-Z'
   coffer run --pristine --preserve-env=PATH,HOME -- env
+
+A secret that is not the name of a variable, or that makes programs run other code (PATH, HOME, NODE_OPTIONS, JAVA_OPTS and
+others), is left out, and a line on stderr says so. --allow-name KEY sets it; "allowNames" in .coffer.json lists such names and
+counts after coffer trust. Without a terminal, a name that earlier versions have set fails instead, unless --no-strict is given.
 
 Several environments: "sources" in .coffer.json lists them as {"project", "environment", "prefix"}; later ones win.
 --project replaces the list, --environment the environment of each source. "run" in the same file has "watch", "redact"
@@ -49,7 +54,7 @@ export const run = defineCommand({
     const settings = readSettings(ctx)
     const file = settings.file?.content.run
     const read = readOptionsOf(ctx, flags)
-    const environmentOptions = environmentOptionsOf(flags, file?.required)
+    const environmentOptions = environmentOptionsOf(flags, nameRuleOf(ctx, flags, settings), file?.required)
     const isWatching = (flags.watch || file?.watch === true) && !read.isOffline
     if (flags.watch && read.isOffline) throw usageError('--watch needs the service: leave out --offline.')
     const { intervalMs, graceMs } = timesOf(flags)
@@ -61,7 +66,14 @@ export const run = defineCommand({
       if (Object.keys(snapshot.values).length === 0) await sayEmpty(ctx, source)
     }
     const env = callerEnvironment(ctx.env)
-    const environmentNow = () => buildEnvironment(env, mergeSources(watched), environmentOptions)
+    let said = ''
+    const environmentNow = () => {
+      const built = buildEnvironment(env, mergeSources(watched), environmentOptions)
+      const text = built.leftOut.length === 0 ? '' : describe(built.leftOut)
+      if (text !== '' && text !== said) ctx.out.warn(`coffer: ${text}`)
+      said = text
+      return built
+    }
     const environment = environmentNow()
     for (const remark of environment.remarks) ctx.out.detail(`coffer: ${remark}`)
 

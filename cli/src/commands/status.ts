@@ -1,10 +1,11 @@
-import { ApiError, CofferError, type Me } from '@coffer/sdk'
+import { ApiError, CofferError, describeLeftOut, type Me } from '@coffer/sdk'
 import { describeCache } from '../cache/cache-state.ts'
 import { defineCommand } from '../command.ts'
 import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'
 import { CliError } from '../error.ts'
 import { findUrl, type PlaceName, readSettings } from '../place/place.ts'
+import { findNoVariables } from '../secret/no-variable.ts'
 import { findCredentialSource } from '../session/credential-source.ts'
 import { readMe } from '../session/me.ts'
 
@@ -17,13 +18,15 @@ export const status = defineCommand({
   details: `
 Shows which service, workspace, project and environment commands use in this folder, where
 each of them comes from, and as whom. A flag wins over a variable, a variable over
-.coffer.json, and the file over the last login. Works without the service.`,
+.coffer.json, and the file over the last login. Names the secrets that coffer run does not set.
+Works without the service.`,
   async run(ctx) {
     const settings = readSettings(ctx)
     const url = findUrl(ctx)
     const source = findCredentialSource(ctx.env, url)
     const person = url === undefined || !source ? { state: 'not signed in' } : await askPerson(ctx)
     const cache = await describeCache(ctx)
+    const leftOut = person.me ? await findNoVariables(ctx) : undefined
     const places = Object.fromEntries(placeNames.map((name) => [name, settings.find(name) ?? null]))
     const found = {
       ...places,
@@ -33,6 +36,7 @@ each of them comes from, and as whom. A flag wins over a variable, a variable ov
       credential: source?.from ?? null,
       cache,
       unsaved: [],
+      leftOut: leftOut ?? null,
     }
     ctx.out.show(found, () => ({
       columns: ['what', 'value', 'from'],
@@ -47,6 +51,7 @@ each of them comes from, and as whom. A flag wins over a variable, a variable ov
         ['offline cache', cache, ''],
         // Commands write at once or not at all; an interrupted `secrets edit` removes its file.
         ['unsaved edits', 'none', ''],
+        ['left out by run', leftOut ? describeLeftOut(leftOut) || 'none' : 'not checked', ''],
       ],
     }))
   },

@@ -1,10 +1,11 @@
 /** Checks of the credential, and of the project and environment that it should reach. */
-import { type Api, ApiError, CofferError, type Environment } from '@coffer/sdk'
+import { type Api, ApiError, CofferError, describeLeftOut, type Environment } from '@coffer/sdk'
 import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'
 import { describeDuration } from '../duration.ts'
 import { CliError } from '../error.ts'
 import { hintFor, readSettings, type Settings } from '../place/place.ts'
+import { findNoVariables } from '../secret/no-variable.ts'
 import { findEnvironment } from '../secret/project.ts'
 import { type CredentialSource, findCredentialSource } from '../session/credential-source.ts'
 import { readLogins } from '../session/login-file.ts'
@@ -24,7 +25,16 @@ export async function checkAccess(ctx: Context, url: string): Promise<Check[]> {
       : []
   const credential = await checkCredential(ctx, api, source)
   if (credential.state === 'fail') return [credential, ...shadowed]
-  return [credential, ...shadowed, ...(await checkPlace(api, readSettings(ctx)))]
+  return [credential, ...shadowed, ...(await checkPlace(api, readSettings(ctx))), ...(await checkNames(ctx))]
+}
+
+async function checkNames(ctx: Context): Promise<Check[]> {
+  const leftOut = await findNoVariables(ctx)
+  const [first] = leftOut ?? []
+  if (!leftOut) return []
+  if (!first) return [ok('names', 'coffer run sets every secret')]
+  const text = `coffer run leaves out: ${describeLeftOut(leftOut)}`
+  return [warn('names', text, `rename them, or coffer run --allow-name ${first.name}`)]
 }
 
 async function checkCredential(ctx: Context, api: Api, { from, kind }: CredentialSource): Promise<Check> {

@@ -15,6 +15,8 @@ type ProjectFile = {
   readonly environment?: string
   /** Merged in order; later sources win. */
   readonly sources?: readonly Source[]
+  /** Names of secrets that `run` and `export` set although they make programs run other code. */
+  readonly allowNames?: readonly string[]
   readonly run?: { readonly watch?: boolean; readonly redact?: boolean; readonly required?: readonly string[] }
 }
 
@@ -79,6 +81,7 @@ const file: Shape = {
   project: 'text',
   environment: 'text',
   sources: { list: { project: 'text', environment: 'text', prefix: 'text' } },
+  allowNames: { list: 'text' },
   run: { watch: 'boolean', redact: 'boolean', required: { list: 'text' } },
 }
 

@@ -2,9 +2,10 @@
  * The variables of the command: those of the shell, and the secrets, which take precedence. Every start runs this once, in
  * an interpreter: loops that take pairs apart, and expressions for each name, would take a millisecond with 100 secrets.
  */
+import { type LeftOut, wasAlwaysRefused, whyLeftOut } from '@coffer/sdk'
 import type { Environment } from '../environment.ts'
 import { CliError } from '../error.ts'
-import { isUnsafe } from './unsafe-names.ts'
+import { type NameRule, refuseLeftOut } from './name-rule.ts'
 
 /** A secret under the name that the command sees. */
 export type Variable = { readonly value: string; readonly from: string }
@@ -19,7 +20,7 @@ export type EnvironmentOptions = {
   readonly preserved: 'all' | readonly string[]
   /** Drop the variables of the shell, except those of `preserved`. */
   readonly isPristine: boolean
-  readonly allowsUnsafe: boolean
+  readonly nameRule: NameRule
   readonly required: readonly string[]
 }
 
@@ -29,13 +30,16 @@ export type ChildEnvironment = {
   readonly secrets: Variables
   /** Why variables have the values that they have, without the values. */
   readonly remarks: readonly string[]
+  /** Secrets that are no variables. */
+  readonly leftOut: readonly LeftOut[]
 }
 
 /** Credentials of the command line, which are not for the command. */
 const isCredential = (name: string) => name.startsWith('COFFER_TOKEN') || name.startsWith('COFFER_ID_TOKEN')
 
 export function buildEnvironment(shell: Environment, found: Variables, options: EnvironmentOptions): ChildEnvironment {
-  const { preserved, isPristine } = options
+  const { preserved, isPristine, nameRule } = options
+  const leftOut: LeftOut[] = []
   const remarks: string[] = []
   const isNamed = (name: string) => preserved !== 'all' && preserved.includes(name)
   // Without a prototype, because a secret may be called `__proto__`.
@@ -52,16 +56,21 @@ export function buildEnvironment(shell: Environment, found: Variables, options: 
       remarks.push(`${name}: from the shell, not from ${secret.from} (--preserve-env)`)
       return
     }
+    const why = whyLeftOut(name, secret.value, nameRule)
+    if (why !== undefined) {
+      leftOut.push({ name, why })
+      return
+    }
     if (isInShell) remarks.push(`${name}: from ${secret.from}, replaces the variable of the shell`)
     secrets.set(name, secret)
     variables[name] = secret.value
   })
-  checkSecrets(secrets, options.allowsUnsafe)
+  refuseLeftOut(leftOut, nameRule, (name) => !wasAlwaysRefused(name))
   const missing = options.required.filter((name) => !(name in variables))
   if (missing.length > 0) {
     throw new CliError('runFailed', `${listNames(missing)} must be set, as run.required of .coffer.json says.`)
   }
-  return { variables, secrets, remarks }
+  return { variables, secrets, remarks, leftOut }
 }
 
 function chooseSecrets(found: Variables, { only, prefix }: EnvironmentOptions): Variables {
@@ -73,35 +82,6 @@ function chooseSecrets(found: Variables, { only, prefix }: EnvironmentOptions): 
   const missing = only?.filter((name) => !chosen.has(name)) ?? []
   if (missing.length > 0) throw new CliError('runFailed', `There is no secret ${listNames(missing)} here.`)
   return chosen
-}
-
-function checkSecrets(secrets: Variables, allowsUnsafe: boolean): void {
-  const names = [...secrets.keys()]
-  const impossible = names.filter((name) => secrets.get(name)?.value.includes('\0'))
-  if (impossible.length > 0) {
-    throw new CliError(
-      'runFailed',
-      `The value of ${listNames(impossible)} contains a NUL, which no variable can hold.`,
-      'leave it out with --only KEY,KEY',
-    )
-  }
-  if (allowsUnsafe) return
-  const wrong = names.filter((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
-  if (wrong.length > 0) {
-    throw new CliError(
-      'runFailed',
-      `${listNames(wrong)} cannot be the name of a variable.`,
-      'leave it out with --only KEY,KEY, or pass it as it is with --allow-unsafe',
-    )
-  }
-  const unsafe = names.filter(isUnsafe)
-  if (unsafe.length > 0) {
-    throw new CliError(
-      'runFailed',
-      `${listNames(unsafe)} can make programs run other code, and is not set from a secret.`,
-      'leave it out with --only KEY,KEY, or set it with --allow-unsafe',
-    )
-  }
 }
 
 export const listNames = (names: readonly string[]): string =>

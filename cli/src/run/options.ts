@@ -5,6 +5,7 @@ import { isSet } from '../environment.ts'
 import { usageError } from '../error.ts'
 import type { Flags, FlagValues } from '../flag.ts'
 import type { EnvironmentOptions } from './child-environment.ts'
+import { type NameRule, nameFlags } from './name-rule.ts'
 import type { ReadOptions } from './read-source.ts'
 
 export const runFlags = {
@@ -17,7 +18,7 @@ export const runFlags = {
   prefix: { type: 'string', value: 'P_', about: 'Put this before the name of every secret' },
   'preserve-env': { type: 'optional', value: 'K,K', about: 'Variables of the shell win over secrets: all, or these' },
   pristine: { type: 'boolean', about: 'Drop the variables of the shell, except --preserve-env=K,K' },
-  'allow-unsafe': { type: 'boolean', about: 'Also set PATH, LD_PRELOAD and other names that can run code' },
+  ...nameFlags,
   shell: { type: 'boolean', about: 'Pass the command to /bin/sh' },
   offline: { type: 'boolean', about: 'Use the offline cache only' },
   'no-cache': { type: 'boolean', about: 'Neither read nor write the offline cache' },
@@ -66,7 +67,11 @@ export function timesOf(flags: RunFlags): { readonly intervalMs: number; readonl
   return { intervalMs, graceMs }
 }
 
-export function environmentOptionsOf(flags: RunFlags, required: readonly string[] = []): EnvironmentOptions {
+export function environmentOptionsOf(
+  flags: RunFlags,
+  nameRule: NameRule,
+  required: readonly string[] = [],
+): EnvironmentOptions {
   const preserved = flags['preserve-env']
   if (flags.pristine && preserved === '') {
     throw usageError('--pristine and --preserve-env contradict each other.', '--pristine --preserve-env=PATH,HOME')
@@ -76,7 +81,7 @@ export function environmentOptionsOf(flags: RunFlags, required: readonly string[
     prefix: flags.prefix ?? '',
     preserved: preserved === '' ? 'all' : preserved === undefined ? [] : splitNames(preserved, '--preserve-env'),
     isPristine: flags.pristine,
-    allowsUnsafe: flags['allow-unsafe'],
+    nameRule,
     required,
   }
 }

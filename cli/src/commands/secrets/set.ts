@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { whyNoVariable } from '@coffer/sdk'
 import { defineCommand } from '../../command.ts'
 import type { Context } from '../../context.ts'
 import { CliError, usageError } from '../../error.ts'
@@ -58,6 +59,11 @@ Examples:
       }),
     )
     await showResults(ctx, project, written)
+    const created = new Set(written.results.filter(({ status }) => status === 'created').map(({ key }) => key))
+    for (const name of created) {
+      const why = whyNoVariable(name)
+      if (why !== undefined) ctx.out.warn(`${name}: ${why}, so coffer run and export -f shell leave it out.`)
+    }
   },
 })
 

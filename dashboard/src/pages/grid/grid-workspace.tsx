@@ -16,6 +16,7 @@ import { Toolbar, useFilterText, useSetSearch } from './filter/toolbar.tsx'
 import { GridOverlays } from './grid-overlays.tsx'
 import type { GridWorkspaceProps } from './grid-state.ts'
 import { LeaveGuard } from './leave-guard.tsx'
+import { NoVariables } from './no-variable.tsx'
 import { GridTable } from './table/grid-table.tsx'
 import { ValueBar } from './table/value-bar.tsx'
 import { useGrid } from './use-grid.ts'
@@ -52,6 +53,7 @@ export function GridWorkspace(props: GridWorkspaceProps) {
     () => readFilter({ q, ...definedOnly({ missing, differs, show, since }) }, environments, Date.now()),
     [q, missing, differs, show, since, environments],
   )
+  const names = useMemo(() => stored.map(({ name }) => name), [stored])
   const rows = useMemo(() => filterRows(grid.rows, filter), [grid.rows, filter])
 
   const createSecret = () => canWrite && setOverlay({ kind: 'new' })
@@ -94,6 +96,7 @@ export function GridWorkspace(props: GridWorkspaceProps) {
               onUse={() => setOverlay({ kind: 'use' })}
               onKeys={showKeys}
             />
+            <NoVariables names={names} />
             {error ? (
               <div className="px-6 pb-3">
                 <ErrorNote error={error} />

@@ -187,3 +187,19 @@ async function createFilled() {
   await project.set('development', { ONE: 'x' })
   return project
 }
+
+test('names that become no variables are listed, and warned of when one is created', async () => {
+  const project = await createSecretProject(service, owner.session)
+  await project.set('development', { JAVA_OPTS: '-Xmx1g', REDIS_OPTS: 'x', 'my-key': 'y' })
+  const page = await openGrid(service, project, { session: owner.session })
+  await page.getByText('leave out: JAVA_OPTS (Java obeys it), my-key (not the name of a variable).').waitFor()
+  await expectAccessible(page)
+  await page.getByRole('button', { name: 'New secret' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Name').fill('REDIS_URL')
+  expect(await dialog.getByText('leave this secret out').count()).toBe(0)
+  await dialog.getByLabel('Name').fill('VIMINIT')
+  await dialog
+    .getByText('Vi obeys it: coffer run, and exports for shells and pipelines, leave this secret out.')
+    .waitFor()
+})

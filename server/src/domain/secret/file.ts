@@ -2,6 +2,7 @@
 import type { ProjectPath } from '@coffer/contract/field'
 import type { RevisionResults } from '@coffer/contract/secret'
 import type { SecretExport, SecretImport } from '@coffer/contract/secret-file'
+import { type LeftOut, whyLeftOut } from '@coffer/contract/variable-name'
 import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import { type ProjectAccess, requireProject } from '../access/access.ts'
@@ -20,13 +21,17 @@ import { createAllowance } from './size.ts'
 import { writeAll } from './write/change.ts'
 import { writeRevision } from './write/revision.ts'
 
-type ExportedFile = WrittenAnswer & { readonly contentType: string }
+type ExportedFile = WrittenAnswer & {
+  readonly contentType: string
+  /** Names of secrets that are not in the file. */
+  readonly leftOut: readonly string[]
+}
 
 /** References stay as written unless the query asks to resolve them. */
 export async function exportSecrets(ctx: Context, path: ProjectPath, query: SecretExport): Promise<ExportedFile> {
   const access = await requireProject(ctx, path, 'secret:read')
   const environment = chooseEnvironment(access, query)
-  const { file, format, keys, places } = await makeFile(ctx, access, environment, query)
+  const { file, format, keys, places, leftOut } = await makeFile(ctx, access, environment, query)
   if (keys.length > 0) {
     const event = {
       chain: access.snapshot.workspace.id,
@@ -40,7 +45,7 @@ export async function exportSecrets(ctx: Context, path: ProjectPath, query: Secr
     const readIn = [environment.id, ...places.map(({ environmentId }) => environmentId)]
     await ctx.reads.record(ctx, event, readDetails(after, readIn), file.bytes)
   }
-  return file
+  return { ...file, leftOut }
 }
 
 const exportAdvice = 'list the keys (GET …/secret?view=keys) and read secrets one by one'
@@ -61,8 +66,26 @@ async function makeFile(ctx: Context, access: ProjectAccess, environment: Snapsh
   }
   const format = query.format ?? 'dotenv'
   const name = `${access.project.slug}-${environment.name}`
-  const file = await writeFile(ctx, format, entries, { name, isResolved: query.resolve === true })
-  return { file, format, keys: entries.map(({ key }) => key), places: resolution?.referenced ?? [] }
+  const { held, leftOut } = format === 'shell' ? chooseVariables(entries, query) : { held: entries, leftOut: [] }
+  const file = await writeFile(ctx, format, held, { name, isResolved: query.resolve === true, leftOut })
+  return {
+    ...{ file, format, leftOut: leftOut.map(({ name }) => name) },
+    keys: held.map(({ key }) => key),
+    places: resolution?.referenced ?? [],
+  }
+}
+
+/** A shell that evaluates the file gets no variable that makes programs run other code. Files of data stay whole. */
+function chooseVariables<One extends Entry>(entries: readonly One[], { allowName = [], allowUnsafe }: SecretExport) {
+  const allowed = { names: [allowName].flat(), all: allowUnsafe === true }
+  const held: One[] = []
+  const leftOut: LeftOut[] = []
+  for (const entry of entries) {
+    const why = whyLeftOut(entry.key, entry.value, allowed)
+    if (why === undefined) held.push(entry)
+    else leftOut.push({ name: entry.key, why })
+  }
+  return { held, leftOut }
 }
 
 function chooseRows<Row extends { readonly secretId: string }>(

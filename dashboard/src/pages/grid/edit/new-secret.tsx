@@ -3,6 +3,7 @@ import { Button } from '../../../parts/button.tsx'
 import { Dialog } from '../../../parts/dialog.tsx'
 import { TextAreaField, TextField } from '../../../parts/field.tsx'
 import type { GridEnvironment } from '../cells.ts'
+import { warnOfName } from '../no-variable.tsx'
 import type { Grid } from '../use-grid.ts'
 import { freshId } from './edits.ts'
 import { checkName } from './name-rule.ts'
@@ -70,6 +71,7 @@ export function NewSecretDialog({ environments, grid, onClose }: NewProps) {
           value={name}
           onChange={(event) => setName(event.target.value)}
           error={shownNameError}
+          hint={shownNameError === undefined && warnOfName(name)}
         />
         {environments.map((environment, index) => (
           <TextAreaField

@@ -1,6 +1,7 @@
 import { type KeyboardEvent, useLayoutEffect, useRef, useState } from 'react'
 import type { GridRow } from '../cells.ts'
 import type { GridActions, GridView } from '../grid-state.ts'
+import { warnOfName } from '../no-variable.tsx'
 import { checkName } from './name-rule.ts'
 
 type RenameProps = {
@@ -18,6 +19,8 @@ export function RenameEditor({ row, name, view, actions }: RenameProps) {
   useLayoutEffect(() => input.current?.select(), [])
   const isBack = text === row.name && !isTaken(text, row, view)
   const problem = isBack ? undefined : checkName(text, (other) => isTaken(other, row, view))
+
+  const warning = isBack ? undefined : warnOfName(text)
 
   function end(to: string | undefined, move?: 0): void {
     if (isOver.current) return
@@ -40,7 +43,7 @@ export function RenameEditor({ row, name, view, actions }: RenameProps) {
         className="editor"
         aria-label={problem === undefined ? `New name of ${row.name}` : `New name of ${row.name}. ${problem}`}
         aria-invalid={problem !== undefined || undefined}
-        title={problem}
+        title={problem ?? warning}
         autoComplete="off"
         spellCheck={false}
         value={text}
@@ -49,7 +52,7 @@ export function RenameEditor({ row, name, view, actions }: RenameProps) {
         onBlur={() => end(problem === undefined ? text : undefined)}
       />
       <span className="sr-only" role="status">
-        {problem}
+        {problem ?? warning}
       </span>
     </>
   )

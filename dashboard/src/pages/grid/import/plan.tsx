@@ -1,8 +1,10 @@
 import type { Environment, WriteResult } from '@coffer/sdk'
+import { useMemo } from 'react'
 import { Badge } from '../../../parts/badge.tsx'
 import { ErrorNote } from '../../../parts/error-note.tsx'
 import { TextField } from '../../../parts/field.tsx'
 import { isChange, PlanList } from '../../plan/plan-list.tsx'
+import { NoVariables } from '../no-variable.tsx'
 
 export type EnvironmentPlan = {
   readonly environment: Environment
@@ -27,6 +29,14 @@ type ImportPlanProps = {
 
 /** The result of the dry run, environment by environment, and what is asked before the import. */
 export function ImportPlan({ plans, message, onMessage, typed, typedText, onTyped }: ImportPlanProps) {
+  const created = useMemo(
+    () => [
+      ...new Set(
+        plans.flatMap(({ results }) => results.flatMap(({ key, status }) => (status === 'created' ? [key] : []))),
+      ),
+    ],
+    [plans],
+  )
   return (
     <>
       {plans.map(({ environment, results, error, isDone }) => (
@@ -39,6 +49,7 @@ export function ImportPlan({ plans, message, onMessage, typed, typedText, onType
           {(!error || results.length > 0) && <PlanList results={results} />}
         </section>
       ))}
+      <NoVariables names={created} />
       <TextField
         label="Message"
         hint="Optional. It stands in the history beside this import."

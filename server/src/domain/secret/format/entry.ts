@@ -3,6 +3,7 @@
  * they reach logs and screens that secrets must not reach.
  */
 import { maxSecretsPerRequest, maxValueBytes } from '@coffer/contract/secret'
+import type { LeftOut } from '@coffer/contract/variable-name'
 import { type Failure, invalid } from '../../../failure.ts'
 
 export type Entry = { readonly key: string; readonly value: string }
@@ -14,7 +15,12 @@ export type FoundEntry = Entry & { readonly line: number }
 export type ReadOptions = { readonly isLiteral: boolean }
 
 /** `isResolved`: the values are for programs; otherwise they are stored text, with references. */
-export type WriteOptions = { readonly name: string; readonly isResolved: boolean }
+export type WriteOptions = {
+  readonly name: string
+  readonly isResolved: boolean
+  /** Secrets that the file names instead of holding them, for formats that a shell evaluates. */
+  readonly leftOut?: readonly LeftOut[]
+}
 
 /** Yielded by a reader that has worked for a while without finding an entry, so that other requests can run. */
 export const pause = Symbol('pause')

@@ -1,7 +1,9 @@
 /** For `eval` or `.` in any POSIX shell: uses single quotes, inside which only the closing quote is special. */
-import { type Entry, refuseKey, refuseValue } from './entry.ts'
+import { describeLeftOut } from '@coffer/contract/variable-name'
+import { type Entry, refuseKey, refuseValue, type WriteOptions } from './entry.ts'
 
-export function* writeShell(entries: readonly Entry[]): Generator<string> {
+export function* writeShell(entries: readonly Entry[], { leftOut = [] }: WriteOptions): Generator<string> {
+  for (const one of leftOut) yield `# Left out: ${describeLeftOut([one])}\n`
   for (const { key, value } of entries) yield `export ${requireVariableName(key)}=${quote(key, value)}\n`
 }
 

@@ -78,6 +78,44 @@ describe('an export', () => {
     }
   })
 
+  test('for a shell leaves out what is no variable, and names it in a comment and a header', async () => {
+    await project.set('development', { KEY: 'v', JAVA_OPTS: canary, 'my-key': canary, NUL: `${canary}\0` })
+    const answer = await exportFrom('shell')
+    expect(answer.status, answer.text).toBe(200)
+    expect(answer.text).toBe(
+      '# Left out: JAVA_OPTS (Java obeys it)\n# Left out: NUL (its value contains a NUL)\n' +
+        "# Left out: my-key (not the name of a variable)\nexport KEY='v'\n",
+    )
+    expect(answer.headers.get('x-coffer-left-out')).toBe('JAVA_OPTS, NUL, my-key')
+    expect((await project.views())[0]?.after).toEqual({ keys: ['KEY'], export: 'shell' })
+    const allowed = await exportFrom('shell', '&allowName=JAVA_OPTS')
+    expect(allowed.text).toContain(`export JAVA_OPTS='${canary}'\n`)
+    expect(allowed.headers.get('x-coffer-left-out')).toBe('NUL, my-key')
+    // No shell has such a name, whatever is allowed.
+    expect((await exportFrom('shell', '&allowUnsafe=true')).status).toBe(400)
+  })
+
+  test('of data is whole, or refused if the format cannot hold a value', async () => {
+    await project.set('development', { JAVA_OPTS: 'v', 'my-key': 'v', NUL: '\0' })
+    for (const format of ['dotenv', 'json', 'yaml', 'csv', 'k8s', 'tfvars']) {
+      const { text, headers } = await exportFrom(format)
+      expect(
+        ['JAVA_OPTS', 'my-key', 'NUL'].filter((name) => !text.includes(name)),
+        format,
+      ).toEqual([])
+      expect(headers.get('x-coffer-left-out')).toBeNull()
+    }
+    expect((await exportFrom('docker')).text).toContain('docker cannot hold the value of NUL')
+  })
+
+  test('names no more in the header than clients accept', async () => {
+    const names = Array.from({ length: 40 }, (_, index) => `${index}${'-'.repeat(200)}`)
+    await project.set('development', Object.fromEntries(names.map((name) => [name, ''])))
+    const { text, headers } = await exportFrom('shell')
+    expect(text.match(/^# Left out: /gm)).toHaveLength(40)
+    expect(headers.get('x-coffer-left-out')?.split(', ')).toEqual([...names].sort().slice(0, 20))
+  })
+
   test('leaves an audit entry with its keys and its format', async () => {
     await project.set('development', { B: '2', A: '1' })
     await exportFrom('csv')
