@@ -225,14 +225,29 @@ describe('a secret that is no variable', () => {
     expect(session.screen()).toContain('Left out of the variables: JAVA_OPTS')
   })
 
-  test('is not allowed by a file that nobody has confirmed', async () => {
+  test('is allowed by .coffer.json once the person has confirmed its names, and not before', async () => {
     const shell = open()
-    writeFileSync(join(shell.cwd, '.coffer.json'), JSON.stringify({ allowNames: ['my-key'] }))
-    const { code, err } = await shell.coffer(['run', '-e', 'odd', '--', 'true'])
-    expect(code).toBe(0)
-    expect(err).toContain('allowNames of')
-    expect(err).toContain('try: coffer trust')
-    expect(err).toContain('Left out of the variables: my-key')
+    const file = join(shell.cwd, '.coffer.json')
+    writeFileSync(file, JSON.stringify({ allowNames: ['my-key'] }))
+    const odd = ['run', '-e', 'odd', '--', 'true']
+    const before = await shell.coffer(odd)
+    expect(before.code).toBe(0)
+    expect(before.err).toContain('.coffer.json allows my-key, which nobody has confirmed. try: coffer trust\n')
+    expect(before.err).toContain('Left out of the variables: my-key')
+    expect(await shell.coffer(['trust'])).toMatchObject({ code: 2, out: '' })
+    const session = shell.terminal(['trust'])
+    await session.see('May secrets set my-key')
+    session.type('y')
+    expect(await session.ended).toMatchObject({ code: 0 })
+    expect(await shell.coffer(odd)).toMatchObject({ code: 0, err: '' })
+    expect((await shell.coffer(['trust', '--list'])).out).toContain(`my-key in ${file}\tcoffer trust\n`)
+    // A name that is added later is a new question.
+    writeFileSync(file, JSON.stringify({ allowNames: ['my-key', 'JAVA_OPTS'] }))
+    const later = await shell.coffer(['run', '-e', 'later', '--', 'true'])
+    expect(later.err).toContain('.coffer.json allows JAVA_OPTS, which nobody has confirmed')
+    expect(later.code).toBe(125)
+    expect(await shell.coffer(['trust', '--remove'])).toMatchObject({ code: 0 })
+    expect((await shell.coffer(odd)).err).toContain('Left out of the variables: my-key')
   })
 
   test('is named by status and doctor, and when it is created', async () => {

@@ -30,6 +30,8 @@ export type Logins = {
   readonly lastUrl?: string
   /** Origins that `coffer trust` has confirmed. */
   readonly trusted?: readonly string[]
+  /** Names of secrets that `coffer trust` has confirmed, by the path of the `.coffer.json` that allows them. */
+  readonly trustedNames?: Readonly<Record<string, readonly string[]>>
 }
 
 /** The folder for files of the command line; undefined where the user has no home. */
@@ -67,14 +69,23 @@ export function readLogins(env: Environment): Logins {
 
 /** Leaves out entries that are no logins. Throws if the text is not JSON. */
 export function parseLogins(text: string): Logins {
-  const { byUrl, lastUrl, trusted } = Object(JSON.parse(text))
+  const { byUrl, lastUrl, trusted, trustedNames } = Object(JSON.parse(text))
   const logins = Object.entries(Object(byUrl)).filter((entry): entry is [string, Login] => isLogin(entry[1]))
   return {
     byUrl: Object.fromEntries(logins),
     ...(typeof lastUrl === 'string' && { lastUrl }),
     ...(Array.isArray(trusted) && { trusted: trusted.filter((one) => typeof one === 'string') }),
+    ...(trustedNames !== undefined && { trustedNames: namesByPath(trustedNames) }),
   }
 }
+
+const namesByPath = (found: unknown): Record<string, readonly string[]> =>
+  Object.fromEntries(
+    Object.entries(Object(found)).map(([path, names]) => [
+      path,
+      Array.isArray(names) ? names.filter((one) => typeof one === 'string') : [],
+    ]),
+  )
 
 function isLogin(value: unknown): value is Login {
   const { email, userId, workspace, store, session } = Object(value)
