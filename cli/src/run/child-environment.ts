@@ -68,7 +68,9 @@ export function buildEnvironment(shell: Environment, found: Variables, options: 
   refuseLeftOut(leftOut, nameRule, (name) => !wasAlwaysRefused(name))
   const missing = options.required.filter((name) => !(name in variables))
   if (missing.length > 0) {
-    throw new CliError('runFailed', `${listNames(missing)} must be set, as run.required of .coffer.json says.`)
+    const left = leftOut.find(({ name }) => missing.includes(name))
+    const text = `${listNames(missing)} must be set, as run.required of .coffer.json says.`
+    throw new CliError('runFailed', left ? `${text} ${left.name} is left out: ${left.why}.` : text)
   }
   return { variables, secrets, remarks, leftOut }
 }

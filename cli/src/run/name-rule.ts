@@ -37,8 +37,8 @@ export function refuseLeftOut(leftOut: readonly LeftOut[], rule: NameRule, wasSe
   const refused = rule.strict === 'all' ? leftOut : leftOut.filter(({ name, why }) => isName(why) && wasSet(name))
   const [first] = refused
   if (!first) return
-  const hint = `--allow-name ${first.name} to set it all the same, --no-strict to leave it out`
-  throw new CliError('failure', `${sentence(refused)}.`, hint)
+  const allow = isName(first.why) ? `--allow-name ${first.name} to set it all the same, or ` : ''
+  throw new CliError('failure', `${sentence(refused)}.`, `${allow}--no-strict to leave it out`)
 }
 
 /** Not the value. */
