@@ -206,10 +206,9 @@ export const awsSecretsManager: Provider = {
   connect(connection) {
     const aws = awsService(connection, 'secretsmanager', 'secretsmanager')
     const { syncId } = connection
-    const list = (wanted: ReadonlySet<string>) => listSecrets(aws, wanted, syncId)
     return {
-      list,
-      find: (entries) => findFew(entries, ({ name }) => describeItem(aws, name, syncId), list),
+      list: (wanted) => listSecrets(aws, wanted, syncId),
+      find: (entries) => findFew(entries, ({ name }) => describeItem(aws, name, syncId)),
       apply: (ops) => applyEach(ops, writer(aws, connection)),
     }
   },

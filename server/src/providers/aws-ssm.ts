@@ -230,7 +230,7 @@ export const awsSsm: Provider = {
       list: () => listParameters(aws, connection),
       find: (entries) =>
         entries.length > namesPerFilter
-          ? listParameters(aws, connection)
+          ? undefined
           : findParameters(
               aws,
               connection,

@@ -137,7 +137,7 @@ function connect(connection: Connection) {
   const applyOne = (op: Op) => (op.kind === 'delete' ? remove(op) : write(op))
   return {
     list,
-    find: (entries: readonly KnownItem[]) => findFew(entries, findOne, list),
+    find: (entries: readonly KnownItem[]) => findFew(entries, findOne),
     apply: (ops: readonly Op[]) => applyEach(ops, applyOne),
   }
 }

@@ -161,7 +161,7 @@ function connect(connection: Connection) {
   const applyOne = (op: Op) => (op.kind === 'delete' ? remove(op) : op.kind === 'create' ? create(op) : update(op))
   return {
     list,
-    find: (entries: readonly KnownItem[]) => findFew(entries, findOne, list),
+    find: (entries: readonly KnownItem[]) => findFew(entries, findOne),
     apply: (ops: readonly Op[]) => applyEach(ops, applyOne),
   }
 }

@@ -158,7 +158,7 @@ function openSecrets(connection: Connection): Remote {
   const list = () => listSecrets(connection)
   return {
     list,
-    find: (entries) => findFew(entries, ({ name }) => findOne(name), list),
+    find: (entries) => findFew(entries, ({ name }) => findOne(name)),
     apply: (ops) => applyEach(ops, perform),
   }
 }

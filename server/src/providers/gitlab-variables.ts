@@ -144,7 +144,7 @@ export function openVariables(connection: Connection): Remote {
   const list = () => listVariables(connection)
   return {
     list,
-    find: (entries) => findFew(entries, ({ name }) => findOne(name), list),
+    find: (entries) => findFew(entries, ({ name }) => findOne(name)),
     apply: (ops) => applyEach(ops, perform),
   }
 }

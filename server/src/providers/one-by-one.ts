@@ -23,12 +23,17 @@ export async function* applyEach<One extends Op>(
 const mostSingleLooks = 10
 
 /** `Remote.find` for vendors with a paginated list. */
-export async function* findFew(
+export function findFew(
   entries: readonly KnownItem[],
   findOne: (entry: KnownItem) => Promise<RemoteItem | undefined>,
-  list: (wanted: ReadonlySet<string>) => AsyncIterable<RemoteItem>,
+): AsyncIterable<RemoteItem> | undefined {
+  return entries.length > mostSingleLooks ? undefined : findEach(entries, findOne)
+}
+
+async function* findEach(
+  entries: readonly KnownItem[],
+  findOne: (entry: KnownItem) => Promise<RemoteItem | undefined>,
 ): AsyncIterable<RemoteItem> {
-  if (entries.length > mostSingleLooks) return yield* list(new Set(entries.map(({ name }) => name)))
   for (const entry of entries) {
     const item = await findOne(entry)
     if (item) yield item

@@ -132,9 +132,9 @@ export type Remote = {
   list(wanted: ReadonlySet<string>): AsyncIterable<RemoteItem>
   /**
    * Looks up these entries before an update and returns those that exist, in the form of `list`. One call for one
-   * entry. Omitted if `list` is always one call.
+   * entry. Undefined if a list takes fewer calls, and omitted if `list` is always one call.
    */
-  find?(entries: readonly KnownItem[]): AsyncIterable<RemoteItem>
+  find?(entries: readonly KnownItem[]): AsyncIterable<RemoteItem> | undefined
   /** Call after `list`. Problems that the target would have if this sync had exactly these names there. */
   findProblems?(names: ReadonlySet<string>): readonly Problem[]
   /**

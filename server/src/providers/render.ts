@@ -179,13 +179,7 @@ export const render: Provider = {
   connect: (connection) => ({
     list: () => listVariables(connection),
     find: (entries) =>
-      isGroup(connection.target)
-        ? listVariables(connection)
-        : findFew(
-            entries,
-            ({ name }) => findVariable(connection, name),
-            () => listVariables(connection),
-          ),
+      isGroup(connection.target) ? undefined : findFew(entries, ({ name }) => findVariable(connection, name)),
     apply: (ops) => applyOps(connection, ops),
     async finish() {
       if (connection.options.deploy !== 'yes' || isGroup(connection.target)) return

@@ -146,7 +146,7 @@ function openVariables(connection: Connection): Remote {
   }
 
   const list = () => listVariables(connection)
-  return { list, find: (entries) => findFew(entries, findOne, list), apply: (ops) => applyEach(ops, perform) }
+  return { list, find: (entries) => findFew(entries, findOne), apply: (ops) => applyEach(ops, perform) }
 }
 
 const isId = (pattern: RegExp, what: string) => (value: string) => (pattern.test(value) ? undefined : `is not ${what}.`)

@@ -73,17 +73,18 @@ export async function inspectTarget(
   // Most targets hold the desired values, whose MACs are known: computing each again would cost more than comparing.
   const macAt = (name: string, value: string) =>
     (mapped.desired.get(name) === value && desired.get(name)) || macOf(macKey, name, value)
+  const found = needed === 'all' ? undefined : far.find?.([...needed].map((name) => knownItem(name, ledger)))
   const remote = await look(fold, macAt, new Set([...desired.keys(), ...ledger.keys()]), (wanted) =>
-    needed === 'all' || !far.find ? far.list(wanted) : far.find([...needed].map((name) => knownItem(name, ledger))),
+    found ? found : far.list(wanted),
   )
   const { listLagMs } = provider.capabilities
-  if (needed === 'all' && listLagMs !== undefined) {
+  if (!found && listLagMs !== undefined) {
     const late = entries.filter(({ name, mark, updatedAt }) => {
       return updatedAt >= ctx.now() - listLagMs && (!remote.has(name) || remote.get(name)?.mark !== mark)
     })
     for (const { name } of late) await lookAgain(name)
   }
-  const found = needed === 'all' ? (far.findProblems?.(new Set(desired.keys())) ?? []) : []
+  const missing = found ? [] : (far.findProblems?.(new Set(desired.keys())) ?? [])
   const written = await ctx.store.syncLedger.listOthers(sync.id, sync.placeHash ?? '')
   const theirs = new Map(written.map((entry) => [fold(entry.name), entry]))
   const others = new Map<string, string>()
@@ -91,16 +92,22 @@ export async function inspectTarget(
     const other = theirs.get(fold(name))
     if (other) others.set(name, intent.mayName(other) ? `the sync "${other.syncName}"` : 'another sync')
   }
-  const seen = { remote, others, ...(needed !== 'all' && { lookedFor: needed }) }
-  const problems = [...mapped.problems, ...found]
+  // A list is compared as a whole, even if fewer entries were needed.
+  const seen = { remote, others, ...(found && needed !== 'all' && { lookedFor: needed }) }
+  const problems = [...mapped.problems, ...missing]
   return { mapped: { ...mapped, problems }, desired, ledger, remote, takesOver, plan: planSync({ ...fixed, ...seen }) }
 
   /** The list is older than our last write, so it does not tell whether somebody has changed or deleted the entry. */
   async function lookAgain(name: string): Promise<void> {
     const { find } = far
     if (!find) return
-    const found = await look(fold, macAt, new Set([name]), () => find([knownItem(name, ledger)]))
-    const item = found.get(name)
+    const items = await look(
+      fold,
+      macAt,
+      new Set([name]),
+      (wanted) => find([knownItem(name, ledger)]) ?? far.list(wanted),
+    )
+    const item = items.get(name)
     if (item) remote.set(name, item)
     else remote.delete(name)
   }

@@ -142,6 +142,18 @@ describe('for any desired entries, ledger and target', () => {
     })
   })
 
+  test('an entry of the ledger that is missing, or reported as drifted, is named with what happened to it', () => {
+    check((given) => {
+      const { found, drifted } = planSync(given)
+      for (const name of drifted) expect(found.get(name)).toBe(given.remote?.has(name) ? 'changed' : 'deleted')
+      for (const { name, status } of given.ledger) {
+        const isMissing = given.remote !== undefined && !given.remote.has(name) && status !== 'new'
+        expect(found.get(name) === 'deleted').toBe(isMissing)
+      }
+      for (const name of found.keys()) expect(given.ledger.some((entry) => entry.name === name)).toBe(true)
+    })
+  })
+
   test('a plan that was carried out leaves nothing to do', () => {
     check((given) => {
       const remote = new Map(given.remote ?? [])
@@ -333,6 +345,6 @@ describe('a mass delete', () => {
     [3, 3, 0, false],
   ])('of %i entries, with %i kept and %i confirmed: %s', (count, kept, allowed, expected) => {
     const ledger = ledgerOf(count)
-    expect(isMassDelete(planOf(ledger, kept), count, kept, allowed)).toBe(expected)
+    expect(isMassDelete(planOf(ledger, kept), byName(ledger), allowed)).toBe(expected)
   })
 })

@@ -14,7 +14,7 @@ export type PlanInput = {
   readonly ledger: readonly LedgerEntry[]
   /** Undefined if the target was not read, or cannot be. */
   readonly remote: ReadonlyMap<string, Seen> | undefined
-  /** The names that were looked up; undefined if the whole target was. */
+  /** The names that were looked up; undefined if the read returned the whole target. */
   readonly lookedFor?: ReadonlySet<string>
   readonly guard: Guard
   readonly onExisting: 'fail' | 'adopt' | 'skip'
@@ -42,10 +42,17 @@ export type SyncPlan = {
   readonly drifted: readonly string[]
   /** No longer ours: removed from the ledger, untouched at the target. */
   readonly release: readonly string[]
+  /** Entries of this sync that someone else has deleted or changed, whatever the plan does about them. */
+  readonly found: ReadonlyMap<string, Found>
 }
 
+export type Found = 'deleted' | 'changed'
+
 const foreign = 'already exists and was not created by this sync.'
-export const driftedWords = 'was changed or deleted at the target by someone else.'
+export const foundWords: Readonly<Record<Found, string>> = {
+  deleted: 'was deleted at the target by someone else.',
+  changed: 'was changed at the target by someone else.',
+}
 const takenOver = 'no longer carries the mark of this sync: someone has replaced it.'
 
 export function planSync(input: PlanInput): SyncPlan {
@@ -60,6 +67,7 @@ export function planSync(input: PlanInput): SyncPlan {
     conflict: [] as { name: string; why: string }[],
     drifted: [] as string[],
     release: [] as string[],
+    found: new Map<string, Found>(),
   }
   const known = new Map(ledger.map((entry) => [entry.name, entry]))
 
@@ -82,17 +90,23 @@ export function planSync(input: PlanInput): SyncPlan {
       if (status === 'new') plan.create.push(name)
       else (isChanged ? plan.update : plan.unchanged).push(name)
     } else if (!seen) {
+      // A create that was begun and never arrived is nobody's doing.
+      if (status !== 'new') plan.found.set(name, 'deleted')
       if (isChanged || repairs) plan.create.push(name)
       else plan.drifted.push(name)
     } else if (isForeign(entry, seen)) {
       if (mayAdopt(name)) plan.adopt.push(name)
       else plan.conflict.push({ name, why: status === 'new' || entry.origin === 'adopted' ? foreign : takenOver })
-    } else if (isEdited(entry, seen) && takesBack === false) plan.drifted.push(name)
-    else if (isChanged) {
-      const isLeft = isNotAsLeft(entry, seen, guard) && !repairs && !mayAdopt(name)
-      ;(isLeft ? plan.drifted : plan.update).push(name)
-    } else if (!hasDrifted(entry, seen)) plan.unchanged.push(name)
-    else (repairs ? plan.update : plan.drifted).push(name)
+    } else {
+      const hasLostMark = takesBack !== undefined && isEdited(entry, seen)
+      const isLeft = isNotAsLeft(entry, seen, guard)
+      const isOther = hasLostMark || isLeft || (status === 'synced' && hasDrifted(entry, seen))
+      if (isOther) plan.found.set(name, 'changed')
+      if (hasLostMark && takesBack === false) plan.drifted.push(name)
+      else if (isChanged) (isLeft && !repairs && !mayAdopt(name) ? plan.drifted : plan.update).push(name)
+      else if (!hasDrifted(entry, seen)) plan.unchanged.push(name)
+      else (repairs ? plan.update : plan.drifted).push(name)
+    }
   }
 
   function isForeign(entry: LedgerEntry, seen: Seen): boolean {
@@ -122,10 +136,12 @@ export function planSync(input: PlanInput): SyncPlan {
     const isLookedFor = remote !== undefined && lookedFor?.has(entry.name) !== false
     const seen = isLookedFor ? remote.get(entry.name) : undefined
     const isGone = isLookedFor && !seen
+    if (isGone && entry.status !== 'new') plan.found.set(entry.name, 'deleted')
     if (isGone || entry.origin === 'adopted') plan.release.push(entry.name)
-    else if (seen && (isReplaced(entry, seen) || isSomebodyElses(entry, seen, doubtfulBefore)))
+    else if (seen && (isReplaced(entry, seen) || isSomebodyElses(entry, seen, doubtfulBefore))) {
       plan.release.push(entry.name)
-    else if (isFirst) plan.unchanged.push(entry.name)
+      if (entry.status !== 'new') plan.found.set(entry.name, 'changed')
+    } else if (isFirst) plan.unchanged.push(entry.name)
     else plan.delete.push(entry.name)
   }
   return plan
@@ -169,9 +185,15 @@ export function looksNeeded(
   return new Set(plan.update.filter((name) => ledger.get(name)?.status !== 'synced'))
 }
 
-/** A mistake in a filter must not empty a target, so this many deletes need a person's confirmation. */
-export function isMassDelete(plan: SyncPlan, ledgerSize: number, desiredSize: number, allowed: number): boolean {
+/**
+ * A mistake in a filter must not empty a target, so this many deletes need a person's confirmation. A name that is wanted
+ * but left to somebody else does not count as kept.
+ */
+export function isMassDelete(plan: SyncPlan, ledger: ReadonlyMap<string, unknown>, allowed: number): boolean {
   const count = plan.delete.length
   if (count === 0 || count <= allowed) return false
-  return desiredSize === 0 || count > Math.max(10, Math.floor(ledgerSize * 0.3))
+  const { create, update, adopt, unchanged, drifted } = plan
+  const isKept = (name: string) => ledger.has(name)
+  const keepsAny = [create, update, adopt].some(({ length }) => length > 0) || [...unchanged, ...drifted].some(isKept)
+  return !keepsAny || count > Math.max(10, Math.floor(ledger.size * 0.3))
 }

@@ -155,7 +155,7 @@ function complaintOf(items: readonly SyncRunItem[]): Partial<Next> {
   const names = strange.slice(0, 10).map(({ name }) => name)
   const more = strange.length > names.length ? ` and ${strange.length - names.length} more` : ''
   return {
-    lastError: `Not changed at the target, because someone else created or changed it: ${names.join(', ')}${more}.`,
+    lastError: `Not changed at the target, because someone else created, changed or deleted it: ${names.join(', ')}${more}.`,
   }
 }
 

@@ -13,7 +13,7 @@ import type { LedgerEntry } from '../../../store/sync/ledger.ts'
 import type { Inspection } from '../inspect.ts'
 import { writeLedger } from '../ledger.ts'
 import { macOf, operationIdOf } from '../mac.ts'
-import { driftedWords } from '../plan.ts'
+import { foundWords } from '../plan.ts'
 import { changes } from './outcome.ts'
 
 export type Push = {
@@ -49,10 +49,14 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   const note = (name: string, outcome: SyncRunItem['outcome'], message: string | null = null) =>
     items.push({ name, outcome, message })
   for (const { name, why } of plan.conflict) note(name, 'conflict', why)
-  for (const name of plan.drifted) note(name, 'drifted', driftedWords)
+  const foundAt = (name: string) => {
+    const found = plan.found.get(name)
+    return found === undefined ? null : foundWords[found]
+  }
+  for (const name of plan.drifted) note(name, 'drifted', foundAt(name))
 
   await write((store) => store.syncLedger.remove(syncId, [...plan.release, ...plan.conflict.map(({ name }) => name)]))
-  for (const name of plan.release) note(name, 'released')
+  for (const name of plan.release) note(name, 'released', foundAt(name))
 
   for (const ops of batchesOf(push)) {
     if (push.retry.signal?.aborted) {
@@ -125,7 +129,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
         if (op.kind === 'delete') remove.push(op.name)
         else put.push(...begun(op).map((entry) => finished(entry, done)))
         hasDone = true
-        note(op.name, outcomeOf(op), done.note ?? null)
+        note(op.name, outcomeOf(op), done.note ?? foundAt(op.name))
         continue
       }
       note(op.name, 'failed', push.explain(failure))

@@ -129,8 +129,8 @@ async function attempt(
   if (live.mapping.mode !== 'per-key') secrets.push(...inspection.mapped.desired.values())
   if (!isRemoval) {
     refuseProblems(inspection)
-    const { plan, desired } = inspection
-    if (isMassDelete(plan, ledger.length, desired.size, sync.allowedDeletes)) {
+    const { plan } = inspection
+    if (isMassDelete(plan, inspection.ledger, sync.allowedDeletes)) {
       const count = plan.delete.length
       throw new Blocked(
         'mass_delete',

@@ -14,7 +14,7 @@ import { inTransaction } from '../../transaction.ts'
 import { connectTo } from '../connection.ts'
 import { type Inspection, inspectTarget, namedTo, unsettled } from '../inspect.ts'
 import { macKeyOf, type Owner, readLedger, writeLedger } from '../ledger.ts'
-import { driftedWords } from '../plan.ts'
+import { foundWords } from '../plan.ts'
 import { requireSource } from '../source.ts'
 import { takeoverFields } from './form.ts'
 import type { Setup } from './setup.ts'
@@ -69,7 +69,7 @@ export function toPlan({ plan, mapped }: Inspection): SyncPlan {
     conflict: [...plan.conflict.map(({ name }) => name), ...plan.drifted],
     reasons: [
       ...plan.conflict.map(({ name, why }) => ({ name, reason: why })),
-      ...plan.drifted.map((name) => ({ name, reason: driftedWords })),
+      ...plan.drifted.map((name) => ({ name, reason: foundWords[plan.found.get(name) ?? 'changed'] })),
     ],
     problems: mapped.problems.map(({ name, problem }) => ({ name, problem })),
   }

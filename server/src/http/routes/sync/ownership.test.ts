@@ -161,4 +161,22 @@ describe('many deletes at once', () => {
     await pushDue(world)
     expect(state()).toEqual({ ALPHA: 'one', BETA: 'two', GAMMA: 'three' })
   })
+
+  test.each(['fail', 'skip'])('wait too if only a foreign name is still wanted (onExisting=%s)', async (onExisting) => {
+    const id = await setUp({ onExisting })
+    await pushDue(world)
+    world.fake.tamper('OTHER', 'foreign')
+    await world.project.set('development', { OTHER: 'ours' })
+    for (const key of ['ALPHA', 'BETA', 'GAMMA']) await world.project.remove('development', key)
+    await pushDue(world, debounceMs)
+    const before = { ALPHA: 'one', BETA: 'two', GAMMA: 'three', OTHER: 'foreign' }
+    expect(state()).toEqual(before)
+    expect(await readSync(world, id)).toMatchObject({
+      state: 'blocked',
+      lastError: expect.stringMatching(/^This run would delete 3 of 3 entries at the target, so nothing was done\./),
+    })
+    await world.project.must('POST', `/sync/${id}/resume`)
+    await pushDue(world)
+    expect(state()).toEqual({ OTHER: 'foreign' })
+  })
 })
