@@ -60,7 +60,7 @@ function pageOf(provider: Provider): string {
 /** Policies, commands and scopes to copy, as the wizard shows them. */
 function copies(form: readonly Field[]): string[] {
   return form.filter(isCopy).flatMap((field) => {
-    const text = field.text({ syncId: 'SYNC_ID', values: defaultsOf(form), takesOver: false })
+    const text = field.text({ syncId: 'SYNC_ID', values: defaultsOf(form), target: {}, mapping: {}, takesOver: false })
     const about = [field.description, conditionOf(form, field)].filter((part) => part !== undefined)
     const stands = text.includes('SYNC_ID') ? ['The wizard replaces SYNC_ID with the id of the sync.'] : []
     return [

@@ -14,10 +14,12 @@ const fieldOf = (fields: readonly Field[], id: string) => {
   if (field === undefined) throw new Error(`no field ${id}`)
   return field
 }
-const textOf = ({ auth }: Provider, id: string, values: Values, takesOver = false) => {
+const noAnswers = { target: {}, mapping: {} }
+type Others = { readonly target: Values; readonly mapping: Values }
+const textOf = ({ auth }: Provider, id: string, values: Values, others: Others = noAnswers, takesOver = false) => {
   const field = fieldOf(auth, id)
   if (field.kind !== 'copy') throw new Error(`${id} is not a copy field`)
-  return JSON.parse(field.text({ syncId, values, takesOver }))
+  return JSON.parse(field.text({ syncId, values, ...others, takesOver }))
 }
 
 /** Regions and domains as the official client lists them. */
@@ -72,21 +74,40 @@ test.each(providers)('the regions of $slug are those of the official client', as
 test.each(providers)('the policies of $slug are restricted to the sync', (provider) => {
   const trust = textOf(provider, 'trustPolicy', { method: 'role' })
   expect(trust.Statement[0].Condition).toEqual({ StringEquals: { 'sts:ExternalId': syncId } })
-  const { Statement } = textOf(provider, 'policy', { method: 'role', partition: 'aws-cn' })
-  const allowed: { Action: string | string[]; Resource: string; Condition?: unknown }[] = Statement
+  const role = { method: 'role', partition: 'aws-cn', roleArn: 'arn:aws-cn:iam::111122223333:role/coffer' }
+  const others = {
+    target: { region: 'cn-north-1', path: '/shop/production/' },
+    mapping: { mode: 'per-key', prefix: 'shop/production/' },
+  }
+  const { Statement } = textOf(provider, 'policy', role, others)
+  const allowed: { Action: string | string[]; Resource: string | string[]; Condition?: unknown }[] = Statement
   for (const { Action, Resource, Condition } of allowed) {
     const actions = [Action].flat()
-    expect(actions.join()).not.toContain('*')
-    if (Resource !== '*') expect(Resource).toMatch(/^arn:aws-cn:/)
+    expect(actions.join()).not.toMatch(/\*|ByPath/)
+    const isOfNothing = /:(ListSecrets|DescribeParameters)$/.test(actions.join())
+    if (isOfNothing) expect([Resource, JSON.stringify(Condition)]).toEqual(['*', expect.stringContaining('cn-north-1')])
+    else
+      for (const arn of [Resource].flat())
+        expect(arn).toMatch(/^arn:aws-cn:\w+:cn-north-1:111122223333:.*shop\/production\/\*$/)
     const isReading = actions.every((action) => /:(List|Describe|Get)/.test(action))
     if (!isReading) expect(JSON.stringify(Condition)).toContain(syncId)
   }
 })
 
+test.each(providers)('unknown answers are words in capitals in the policy of $slug', (provider) => {
+  const { Statement } = textOf(provider, 'policy', {})
+  const texts = JSON.stringify(Statement)
+  expect(texts).toMatch(/arn:aws:\w+:REGION:ACCOUNT:(parameter\/PATH\/\*|secret:PREFIX\*)/)
+  const field = fieldOf(provider.auth, 'policy')
+  for (const word of ['REGION', 'ACCOUNT', 'PATH', 'PREFIX']) expect(field.description).toContain(word)
+})
+
 test.each(providers)(
   'with takeover, the policy of $slug additionally allows overwriting and nothing else',
   (provider) => {
-    const [narrow, wide] = [false, true].map((takesOver) => textOf(provider, 'policy', {}, takesOver).Statement)
+    const [narrow, wide] = [false, true].map(
+      (takesOver) => textOf(provider, 'policy', {}, noAnswers, takesOver).Statement,
+    )
     expect(wide.slice(0, -1)).toEqual(narrow)
     const { Action, Resource, Condition } = wide.at(-1)
     expect(Action).toMatch(/:(PutSecretValue|PutParameter)$/)

@@ -171,7 +171,7 @@ test.each([
 ])('under the policy printed by the wizard, a takeover %s when takeover is %s', (_title, takesOver, outcome) =>
   withFakes(async (fake, running) => {
     fake.tamper('THEIRS', 'theirs')
-    fake.enforce(policyOf(provider, syncId, takesOver))
+    fake.enforce(policyOf(provider, fake, syncId, { takesOver, mapping: { mode: 'per-key' } }))
     await applyAll(provider, connectionTo(running), [create('OURS', 'one')])
     await applyAll(provider, connectionTo(running), [update('OURS', 'two')])
     const work = applyAll(provider, connectionTo(running), [update('THEIRS', 'x')]).then(kindsOf, (error) => [
@@ -183,6 +183,29 @@ test.each([
     })
     await applyAll(provider, connectionTo(running), [remove({ name: 'OURS' })])
     expect([...fake.state().keys()]).toEqual(['THEIRS'])
+  }),
+)
+
+test.each([
+  [{ mode: 'json', objectName: 'shop' }, ['shop'], ['shop2', 'other']],
+  [{ mode: 'per-key', prefix: 'shop/', rename: 'A=RENAMED' }, ['shop/A', 'RENAMED'], ['A', 'RENAMED2', 'other/shop/A']],
+])('the policy for %o allows only the names of the sync', (mapping, allowed, refused) =>
+  withFakes(async (fake, running) => {
+    fake.enforce(policyOf(provider, fake, syncId, { mapping }))
+    const remote = () => provider.connect(connectionTo(running))
+    for (const name of allowed) {
+      expect(await Array.fromAsync(remote().list(new Set([name])))).toEqual([])
+      const results = await applyAll(provider, connectionTo(running), [create(name, 'one')])
+      expect(
+        kindsOf([...results, ...(await applyAll(provider, connectionTo(running), [update(name, 'two')]))]),
+      ).toEqual(['done', 'done'])
+      expect(await Array.fromAsync(remote().list(new Set([name])))).toMatchObject([{ name, isOurs: true }])
+    }
+    for (const name of refused) {
+      await expect(applyAll(provider, connectionTo(running), [create(name, 'x')])).rejects.toMatchObject({
+        kind: 'scope',
+      })
+    }
   }),
 )
 

@@ -2,14 +2,14 @@ import {
   AddTagsToResourceCommand,
   DeleteParametersCommand,
   DescribeParametersCommand,
-  GetParametersByPathCommand,
   ListTagsForResourceCommand,
   PutParameterCommand,
   SSMClient,
 } from '@aws-sdk/client-ssm'
 import { expect, test } from 'vitest'
+import { awsService } from '../../server/src/providers/aws-account.ts'
 import { awsSsm as provider } from '../../server/src/providers/aws-ssm.ts'
-import type { OpResult } from '../../server/src/providers/provider.ts'
+import type { OpResult, Values } from '../../server/src/providers/provider.ts'
 import { policyOf } from './aws-policy.ts'
 import { describeProvider } from './conformance.ts'
 import { awsKeys, awsRole } from './fake/aws.ts'
@@ -36,8 +36,10 @@ const wire = ({ method, path, headers, json }: FakeRequest) => ({
 const kindsOf = (results: OpResult[]) =>
   results.map((result) => ('fault' in result ? Reflect.get(result.fault, 'kind') : 'done'))
 
-async function scene(play: (fake: FakeSsm, running: RunningFake) => Promise<void>): Promise<void> {
-  const fake = fakeSsm()
+async function scene(
+  play: (fake: FakeSsm, running: RunningFake) => Promise<void>,
+  fake: FakeSsm = fakeSsm(),
+): Promise<void> {
   const running = await startFake(fake)
   await play(fake, running)
   await running.close()
@@ -52,17 +54,15 @@ test('the official client works against the fake and sends the same requests as 
     client.send(
       new PutParameterCommand({ Name: whole(name), Value: value, Type: 'SecureString', Tier: 'Standard', ...more }),
     )
-  const byPath = { Path: '/shop/production', Recursive: false, WithDecryption: false, MaxResults: 10 }
-  const ParameterFilters = [
-    { Key: 'Path', Option: 'OneLevel', Values: ['/shop/production'] },
-    { Key: 'tag:coffer-sync', Values: [syncId] },
-  ]
+  const byPath = { Key: 'Path', Option: 'OneLevel', Values: ['/shop/production'] }
+  const described = (...ParameterFilters: { Key: string; Values: string[] }[]) =>
+    client.send(new DescribeParametersCommand({ ParameterFilters, MaxResults: 50 }))
 
   expect(await put('ALPHA', 'one', { Overwrite: false, Tags: ours })).toMatchObject({ Version: 1 })
   await put('ALPHA', 'two', { Overwrite: true })
-  const described = await client.send(new DescribeParametersCommand({ ParameterFilters, MaxResults: 50 }))
-  expect(described.Parameters).toMatchObject([{ Name: whole('ALPHA'), Version: 2 }])
-  const listed = await client.send(new GetParametersByPathCommand(byPath))
+  const marked = await described(byPath, { Key: 'tag:coffer-sync', Values: [syncId] })
+  expect(marked.Parameters).toMatchObject([{ Name: whole('ALPHA'), Version: 2 }])
+  const listed = await described(byPath)
   expect(listed.Parameters).toMatchObject([{ Name: whole('ALPHA'), Type: 'SecureString', Version: 2 }])
   await expect(put('ALPHA', 'three', { Overwrite: false, Tags: ours })).rejects.toThrow(/already exists/)
   const resource = { ResourceType: 'Parameter', ResourceId: whole('ALPHA') } as const
@@ -70,10 +70,11 @@ test('the official client works against the fake and sends the same requests as 
   await put('ALPHA', 'three', { Overwrite: true })
   await put('BETA', 'four', { Overwrite: true })
   await client.send(new AddTagsToResourceCommand({ ...resource, ResourceId: whole('BETA'), Tags: ours }))
-  const names = [whole('ALPHA'), whole('NOBODY')]
-  expect(await client.send(new DeleteParametersCommand({ Names: names }))).toMatchObject({
+  expect(await client.send(new ListTagsForResourceCommand(resource))).toMatchObject({ TagList: ours })
+  const missing = { ...resource, ResourceId: whole('NOBODY') }
+  await expect(client.send(new ListTagsForResourceCommand(missing))).rejects.toThrow()
+  expect(await client.send(new DeleteParametersCommand({ Names: [whole('ALPHA')] }))).toMatchObject({
     DeletedParameters: [whole('ALPHA')],
-    InvalidParameters: [whole('NOBODY')],
   })
 
   const mine = await startFake(fakeSsm({ clock: Date.now }))
@@ -114,7 +115,7 @@ test('a create does not overwrite foreign parameters', () =>
 
 test('under the policy of the form, an update re-creates a missing parameter and is denied for a foreign one', () =>
   scene(async (fake, running) => {
-    fake.enforce(policyOf(provider, syncId, false))
+    fake.enforce(policyOf(provider, fake, syncId))
     await applyAll(provider, connectionTo(running), [create('A', 'one')])
     fake.tamper('A', undefined)
     expect(kindsOf(await applyAll(provider, connectionTo(running), [update('A', 'two')]))).toEqual(['done'])
@@ -131,7 +132,7 @@ test.each([
 ])('under the policy printed by the wizard, a takeover %s when takeover is %s', (_title, takesOver, outcome) =>
   scene(async (fake, running) => {
     fake.tamper('A', 'theirs')
-    fake.enforce(policyOf(provider, syncId, takesOver))
+    fake.enforce(policyOf(provider, fake, syncId, { takesOver }))
     const remote = provider.connect(connectionTo(running))
     expect(await Array.fromAsync(remote.find?.([{ name: 'A' }]) ?? [])).toMatchObject([{ name: 'A', isOurs: false }])
     const work = Array.fromAsync(remote.apply([update('A', 'x')])).then(kindsOf, (error) => [error.kind])
@@ -147,6 +148,63 @@ test('a parameter of another type is foreign, even with our tags', () =>
     const remote = provider.connect(connectionTo(running))
     const looks = [remote.find?.([{ name: 'A' }]) ?? [], remote.list(new Set(['A']))]
     for (const items of looks) expect(await Array.fromAsync(items)).toEqual([{ name: 'A', mark: '1', isOurs: false }])
+  }))
+
+test('a delete reads the tags of each parameter, and keeps one that lacks ours', () =>
+  scene(async (fake, running) => {
+    await applyAll(provider, connectionTo(running), [create('A', 'one'), create('B', 'one')])
+    fake.tamper('A', undefined)
+    fake.tamper('A', 'theirs')
+    const results = await applyAll(
+      provider,
+      connectionTo(running),
+      ['A', 'B', 'GONE'].map((name) => remove({ name })),
+    )
+    const byName = results.toSorted((one, other) => one.name.localeCompare(other.name))
+    expect(byName).toEqual([
+      { name: 'A', isKept: true, note: 'The parameter stays: it lacks our tags.' },
+      { name: 'B' },
+      { name: 'GONE' },
+    ])
+    expect(Object.fromEntries(fake.state())).toEqual({ A: 'theirs' })
+  }))
+
+test('the policy of the form allows nothing outside of the path, the region and the account', () =>
+  scene(async (fake, running) => {
+    const policy = policyOf(provider, fake, syncId)
+    const beside = { ...fake.target, path: '/shop/other' }
+    const kindAt = async (target: Values) => {
+      const work = applyAll(provider, connectionTo(running, { target }), [create('A', 'x')])
+      return work.then(kindsOf, (error) => [error.kind])
+    }
+    fake.enforce(policy)
+    expect(await kindAt(beside)).toEqual(['scope'])
+    expect(await kindAt(fake.target)).toEqual(['done'])
+    for (const [from, to] of [
+      [/eu-central-1/g, 'eu-west-1'],
+      [/111122223333/g, '999900001111'],
+    ] as const) {
+      fake.enforce(JSON.parse(JSON.stringify(policy).replace(from, to)))
+      expect(await kindAt(fake.target)).toEqual(['scope'])
+    }
+  }))
+
+test('under the policy of the form, the tags of the sync can be put on an untagged parameter, but not on one of another sync', () =>
+  scene(async (fake, running) => {
+    fake.enforce(policyOf(provider, fake, syncId))
+    for (const name of ['UNTAGGED', 'OTHER']) fake.tamper(name, 'theirs')
+    fake.parameter('/shop/production/OTHER')?.tags.push({ Key: 'coffer-sync', Value: 'of another sync' })
+    const aws = awsService(connectionTo(running), 'ssm', 'AmazonSSM')
+    const tag = (name: string, Tags = ours) =>
+      aws
+        .call('AddTagsToResource', { ResourceType: 'Parameter', ResourceId: `/shop/production/${name}`, Tags })
+        .then(() => 'done', Object)
+    expect(await tag('OTHER')).toMatchObject({ kind: 'scope' })
+    expect(await tag('UNTAGGED', [...ours, { Key: 'team', Value: 'admins' }])).toMatchObject({ kind: 'scope' })
+    // The description of the policy says so.
+    expect(await tag('UNTAGGED')).toBe('done')
+    const field = provider.auth.find(({ id }) => id === 'policy')
+    expect(field?.description).toContain('The right to tag cannot be limited to new entries')
   }))
 
 test('deletes go in batches of ten, and parameters below or beside the path are ignored', () =>
@@ -166,7 +224,8 @@ test('deletes go in batches of ten, and parameters below or beside the path are 
       connectionTo(running),
       names.map((name) => remove({ name })),
     )
-    expect(running.requests).toHaveLength(2)
+    // The tags of each parameter are read before it is deleted.
+    expect(running.requests).toHaveLength(12 + 2)
     expect(fake.state().size).toBe(0)
   }))
 

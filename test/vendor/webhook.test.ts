@@ -142,7 +142,13 @@ test('the example matches a sent message', async () => {
     const running = await startFake(fake)
     const connection = connectionTo(running, { options: { content } })
     await applyAll(webhook, connection, [create('API_KEY', 'the value'), remove({ name: 'OLD_KEY' })])
-    const text = example.text({ syncId: connection.syncId, values: { content }, takesOver: false })
+    const text = example.text({
+      syncId: connection.syncId,
+      values: { content },
+      target: {},
+      mapping: {},
+      takesOver: false,
+    })
     expect(JSON.parse(text)).toEqual(fake.messages[0])
     await running.close()
   }

@@ -1,7 +1,7 @@
 /** Signing in to AWS: with the access keys of a user, or with a role that these keys assume for this one sync. */
 import type { AwsCredentials } from '../aws-signature.ts'
 import { tagIn } from '../xml-text.ts'
-import { isByRole } from './aws-form.ts'
+import { accountOf, isByRole } from './aws-form.ts'
 import { partitionIdOf, partitionOf } from './aws-region.ts'
 import { type AwsAnswer, sendToAws } from './aws-request.ts'
 import { isFault, VendorFault } from './fault.ts'
@@ -89,17 +89,5 @@ function requireTag(xml: string, tag: string): string {
 
 /** Equal for two syncs with the same account and region. */
 export function awsPlace({ region = '' }: Values, credential: Values): string {
-  return `${partitionIdOf(credential)}/${accountOf(credential)}/${region}`
-}
-
-/**
- * A role's ARN names its account. In a newer access key id, whose first bit is set, the next 40 bits are the account.
- */
-function accountOf({ method, roleArn = '', accessKeyId = '' }: Values): string {
-  if (method === 'role') return roleArn.split(':')[4] ?? ''
-  const digits = [...accessKeyId.slice(4, 13)].map((letter) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(letter))
-  const [first = 0] = digits
-  if (digits.length < 9 || digits.includes(-1) || first < 16) return accessKeyId
-  const bits = digits.reduce((sum, digit) => sum * 32 + digit, 0)
-  return String(Math.floor(bits / 16) % 2 ** 40).padStart(12, '0')
+  return `${partitionIdOf(credential)}/${accountOf(credential) ?? credential.accessKeyId ?? ''}/${region}`
 }

@@ -1,10 +1,38 @@
 /** Form fields about the account, shared by the AWS providers. */
 import { isRegion, partitionIdOf, partitionOf, partitionOptions, regionOptions } from './aws-region.ts'
-import type { Field, InputField, SelectField, Values } from './provider.ts'
+import { type CopyFacts, type Field, type InputField, ownerTags, type SelectField, type Values } from './provider.ts'
 
 export const isByRole = ({ method }: Values) => method === 'role'
 
-export type PolicyFacts = { readonly syncId: string; readonly partition: string; readonly takesOver: boolean }
+/** Words in capitals stand for what is not known yet. */
+export type PolicyFacts = Omit<CopyFacts, 'values'> & {
+  readonly partition: string
+  readonly region: string
+  readonly account: string
+}
+
+/** For actions that IAM cannot limit to resources. */
+export const inRegion = (region: string) => ({ StringEquals: { 'aws:RequestedRegion': region } })
+
+/** Only the tags of the sync may be set, and never on an entry of another sync. */
+export const withOurTags = (syncId: string) => ({
+  StringEquals: { 'aws:RequestTag/coffer-sync': syncId },
+  StringEqualsIfExists: { 'aws:ResourceTag/coffer-sync': syncId },
+  'ForAllValues:StringEquals': { 'aws:TagKeys': Object.keys(ownerTags(syncId)) },
+})
+
+/**
+ * The account of a credential. A role's ARN names it; in a newer access key id, whose first bit is set, the next 40 bits
+ * are the account.
+ */
+export function accountOf({ method, roleArn = '', accessKeyId = '' }: Values): string | undefined {
+  if (method === 'role') return roleArn.split(':')[4]
+  const digits = [...accessKeyId.slice(4, 13)].map((letter) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(letter))
+  const [first = 0] = digits
+  if (digits.length < 9 || digits.includes(-1) || first < 16) return undefined
+  const bits = digits.reduce((sum, digit) => sum * 32 + digit, 0)
+  return String(Math.floor(bits / 16) % 2 ** 40).padStart(12, '0')
+}
 
 /** `policy` returns the permissions that the user or role needs. */
 export function awsAuth(policy: (facts: PolicyFacts) => unknown): readonly Field[] {
@@ -31,9 +59,13 @@ export function awsAuth(policy: (facts: PolicyFacts) => unknown): readonly Field
       id: 'policy',
       label: 'Permissions policy',
       description:
-        'Attach it to the user of the access keys, or to the role. It allows creating entries for this sync and changing only these. If the sync may adopt existing entries, the review shows a policy that also allows adopting.',
+        'Attach it to the user of the access keys, or to the role. Replace the words REGION, ACCOUNT, PATH and PREFIX: the review shows the policy with the answers filled in, and with the right to adopt if the sync may. It allows creating entries for this sync and changing only those with its tags. The right to tag cannot be limited to new entries: with it, the holder of the credential can put these tags on any entry of these names that has none, and then overwrite or delete it. The names of all entries in the region are visible.',
       language: 'json',
-      text: ({ syncId, values, takesOver }) => toJson(policy({ syncId, partition: partitionIdOf(values), takesOver })),
+      text: ({ values, ...facts }) => {
+        const { region = 'REGION' } = facts.target
+        const account = accountOf(values) || 'ACCOUNT'
+        return toJson(policy({ ...facts, partition: partitionIdOf(values), region, account }))
+      },
     },
     {
       kind: 'text',

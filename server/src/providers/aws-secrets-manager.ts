@@ -3,7 +3,7 @@
  * creates no second version. A delete keeps the vendor's recovery window.
  */
 import { type AwsService, awsPlace, awsService, verifyAws } from './aws-account.ts'
-import { awsAuth, awsKmsKey, awsRegion, type PolicyFacts } from './aws-form.ts'
+import { awsAuth, awsKmsKey, awsRegion, inRegion, type PolicyFacts, withOurTags } from './aws-form.ts'
 import type { AwsRefusal } from './aws-request.ts'
 import { isOurs, ourTags } from './aws-tags.ts'
 import { VendorFault } from './fault.ts'
@@ -126,18 +126,28 @@ function writer(aws: AwsService, { syncId, options }: Connection) {
 
 const defaultRecoveryDays = '30'
 
-function permissions({ syncId, partition, takesOver }: PolicyFacts) {
-  const secrets = `arn:${partition}:secretsmanager:*:*:secret:*`
+/** The ends of the ARNs. AWS adds a hyphen and six characters to the name of a secret that exists. */
+function namesOf({ mode, objectName = '', prefix = '', rename = '' }: Values): string[] {
+  const exactly = (name: string) => [name, `${name}-??????`]
+  if (mode === undefined) return ['PREFIX*']
+  if (mode !== 'per-key') return exactly(objectName)
+  // Without a prefix, any name may be one of the sync. Renamed keys get no prefix.
+  const renamed = rename.split(',').map((pair) => pair.replace(/^[^=]*=/, '').trim())
+  return prefix === '' ? ['*'] : [`${prefix}*`, ...renamed.filter((name) => name !== '').flatMap(exactly)]
+}
+
+function permissions({ syncId, partition, region, account, mapping, takesOver }: PolicyFacts) {
+  const secrets = namesOf(mapping).map((name) => `arn:${partition}:secretsmanager:${region}:${account}:secret:${name}`)
   return {
     Version: '2012-10-17',
     Statement: [
-      { Effect: 'Allow', Action: 'secretsmanager:ListSecrets', Resource: '*' },
+      { Effect: 'Allow', Action: 'secretsmanager:ListSecrets', Resource: '*', Condition: inRegion(region) },
       { Effect: 'Allow', Action: 'secretsmanager:DescribeSecret', Resource: secrets },
       {
         Effect: 'Allow',
         Action: ['secretsmanager:CreateSecret', 'secretsmanager:TagResource'],
         Resource: secrets,
-        Condition: { StringEquals: { 'aws:RequestTag/coffer-sync': syncId } },
+        Condition: withOurTags(syncId),
       },
       {
         Effect: 'Allow',

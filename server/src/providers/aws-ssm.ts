@@ -1,10 +1,10 @@
 /** Parameters of AWS Systems Manager, encrypted and under one path; a name is the part after the path. */
 import { type AwsService, awsPlace, awsService, verifyAws } from './aws-account.ts'
-import { awsAuth, awsKmsKey, awsRegion, type PolicyFacts } from './aws-form.ts'
+import { awsAuth, awsKmsKey, awsRegion, inRegion, type PolicyFacts, withOurTags } from './aws-form.ts'
 import { isOurs, ourTags } from './aws-tags.ts'
 import { VendorFault } from './fault.ts'
 import { applyEach, type Done } from './one-by-one.ts'
-import type { Connection, Op, OpResult, Provider, RemoteItem, Values } from './provider.ts'
+import type { Connection, KnownItem, Op, OpResult, Provider, RemoteItem, Values } from './provider.ts'
 import { listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 type Write = Exclude<Op, { kind: 'delete' }>
@@ -22,22 +22,24 @@ async function* pages(aws: AwsService, operation: string, input: object): AsyncI
   } while ('NextToken' in page)
 }
 
-/** The listing shows no tags, so a separate query finds the parameters with our tag. */
-async function* listParameters(aws: AwsService, { target, syncId }: Connection): AsyncIterable<RemoteItem> {
-  const path = pathOf(target)
+type Filter = { readonly Key: string; readonly Option?: string; readonly Values: readonly string[] }
+
+/** Describes parameters: names, types and versions, never values. */
+const described = (aws: AwsService, ParameterFilters: readonly Filter[]) =>
+  pages(aws, 'DescribeParameters', { ParameterFilters, MaxResults: namesPerFilter })
+
+const ourFilter = ({ syncId }: Connection): Filter => ({ Key: 'tag:coffer-sync', Values: [syncId] })
+
+/** A description shows no tags, so a separate query finds the parameters with our tag. */
+async function* listParameters(aws: AwsService, connection: Connection): AsyncIterable<RemoteItem> {
+  const path = pathOf(connection.target)
   const marked = new Set<string>()
-  const ParameterFilters = [
-    { Key: 'Path', Option: 'OneLevel', Values: [path] },
-    { Key: 'tag:coffer-sync', Values: [syncId] },
-  ]
-  for await (const parameter of pages(aws, 'DescribeParameters', { ParameterFilters, MaxResults: 50 })) {
-    marked.add(textAt(parameter, 'Name'))
-  }
-  // Without decryption: the version shows changes, and the credential needs no right to read values.
-  const input = { Path: path, Recursive: false, WithDecryption: false, MaxResults: 10 }
-  for await (const parameter of pages(aws, 'GetParametersByPath', input)) {
+  const under: Filter = { Key: 'Path', Option: 'OneLevel', Values: [path] }
+  for await (const parameter of described(aws, [under, ourFilter(connection)])) marked.add(textAt(parameter, 'Name'))
+  for await (const parameter of described(aws, [under])) {
     const name = textAt(parameter, 'Name')
-    yield itemOf(parameter, path, marked.has(name))
+    const isUnder = name.startsWith(`${path}/`) && !name.includes('/', path.length + 1)
+    if (isUnder) yield itemOf(parameter, path, marked.has(name))
   }
 }
 
@@ -47,7 +49,7 @@ function itemOf(parameter: unknown, path: string, isMarked: boolean): RemoteItem
   return { name: textAt(parameter, 'Name').slice(path.length + 1), mark: textAt(parameter, 'Version'), isOurs }
 }
 
-/** Maximum number of names in one filter. */
+/** Maximum number of names in one filter, and of parameters in one page. */
 const namesPerFilter = 50
 
 /**
@@ -56,22 +58,32 @@ const namesPerFilter = 50
  */
 async function* findParameters(
   aws: AwsService,
-  { target, syncId }: Connection,
-  names: readonly string[],
+  connection: Connection,
+  entries: readonly KnownItem[],
 ): AsyncIterable<RemoteItem> {
-  const path = pathOf(target)
-  const missing = new Set(names.map((name) => fullName(target, name)))
-  for (const ours of [[{ Key: 'tag:coffer-sync', Values: [syncId] }], []]) {
+  const { target } = connection
+  const missing = new Set(entries.map(({ name }) => fullName(target, name)))
+  for (const ours of [[ourFilter(connection)], []]) {
     if (missing.size === 0) return
-    const ParameterFilters = [{ Key: 'Name', Option: 'Equals', Values: [...missing] }, ...ours]
-    for await (const parameter of pages(aws, 'DescribeParameters', { ParameterFilters, MaxResults: namesPerFilter })) {
-      missing.delete(textAt(parameter, 'Name'))
-      yield itemOf(parameter, path, ours.length > 0)
+    const named: Filter = { Key: 'Name', Option: 'Equals', Values: [...missing] }
+    for await (const parameter of described(aws, [named, ...ours])) {
+      if (missing.delete(textAt(parameter, 'Name'))) yield itemOf(parameter, pathOf(target), ours.length > 0)
     }
   }
 }
 
-function writer(aws: AwsService, { target, options, syncId }: Connection) {
+/**
+ * Reads the tags of one parameter. Servers other than AWS may ignore the filter by tag, so its results are confirmed
+ * where a mistake would cost someone else's parameter. Undefined if the parameter does not exist.
+ */
+async function bearsOurTags(aws: AwsService, { target, syncId }: Connection, name: string) {
+  const resource = { ResourceType: 'Parameter', ResourceId: fullName(target, name) }
+  const { response, refusal } = await aws.call('ListTagsForResource', resource, ['InvalidResourceId'])
+  return refusal === undefined ? isOurs(listAt(response.json, 'TagList'), syncId) : undefined
+}
+
+function writer(aws: AwsService, connection: Connection) {
+  const { target, options, syncId } = connection
   const Tags = ourTags(syncId)
   const tier = { Tier: options.tier ?? defaultTier }
   const key = options.kmsKeyId ? { KeyId: options.kmsKeyId } : {}
@@ -84,17 +96,13 @@ function writer(aws: AwsService, { target, options, syncId }: Connection) {
   async function create(op: Write): Promise<Done> {
     const { response, refusal } = await put(op, { Overwrite: false, Tags }, ['ParameterAlreadyExists'])
     if (refusal === undefined) return done(response.json)
-    if (!(await bearsOurTags(op.name))) {
-      throw new VendorFault(
-        'conflict',
-        'A parameter with this name already exists and does not belong to this sync.',
-        refusal.fault.facts,
-      )
-    }
+    if (!(await bearsOurTags(aws, connection, op.name))) throw taken(refusal.fault.facts)
     return done((await put(op, { Overwrite: true })).response.json)
   }
 
   async function update(op: Write): Promise<Done> {
+    const isUnsure = op.kind === 'update' && op.isUnconfirmed === true
+    if (isUnsure && (await bearsOurTags(aws, connection, op.name)) === false) throw taken()
     const { response, refusal } = await put(op, { Overwrite: true }, ['AccessDeniedException'])
     if (refusal === undefined) {
       // Version 1 means that the parameter was missing: the overwrite created it anew, without tags.
@@ -107,47 +115,52 @@ function writer(aws: AwsService, { target, options, syncId }: Connection) {
     return done(anew.response.json)
   }
 
-  const resource = (name: string) => ({ ResourceType: 'Parameter', ResourceId: fullName(target, name) })
-  const tag = (name: string) => aws.call('AddTagsToResource', { ...resource(name), Tags })
-  async function bearsOurTags(name: string): Promise<boolean> {
-    const { response } = await aws.call('ListTagsForResource', resource(name))
-    return isOurs(listAt(response.json, 'TagList'), syncId)
-  }
+  const tag = (name: string) =>
+    aws.call('AddTagsToResource', { ResourceType: 'Parameter', ResourceId: fullName(target, name), Tags })
+  const taken = (facts: VendorFault['facts'] = {}) =>
+    new VendorFault('conflict', 'A parameter with this name already exists and does not belong to this sync.', facts)
   const done = (json: unknown): Done => ({ mark: textAt(json, 'Version') })
 
   return (op: Write) => (op.kind === 'create' ? create(op) : update(op))
 }
 
 /** Names that the response calls invalid were already gone. */
-async function* removeAll(aws: AwsService, target: Values, ops: readonly Op[]): AsyncIterable<OpResult> {
-  if (ops.length === 0) return
-  const { response } = await aws.call('DeleteParameters', { Names: ops.map(({ name }) => fullName(target, name)) })
+async function* removeAll(aws: AwsService, connection: Connection, ops: readonly Op[]): AsyncIterable<OpResult> {
+  const { target } = connection
+  const ours: string[] = []
+  for (const { name } of ops) {
+    const isOurs = await bearsOurTags(aws, connection, name)
+    if (isOurs) ours.push(name)
+    else yield isOurs === false ? { name, isKept: true, note: 'The parameter stays: it lacks our tags.' } : { name }
+  }
+  if (ours.length === 0) return
+  const { response } = await aws.call('DeleteParameters', { Names: ours.map((name) => fullName(target, name)) })
   const settled = [...listAt(response.json, 'DeletedParameters'), ...listAt(response.json, 'InvalidParameters')]
-  for (const { name } of ops) if (settled.includes(fullName(target, name))) yield { name }
+  for (const name of ours) if (settled.includes(fullName(target, name))) yield { name }
 }
 
 async function* applyOps(aws: AwsService, connection: Connection, ops: readonly Op[]): AsyncIterable<OpResult> {
   const writes = ops.filter((op) => op.kind !== 'delete')
   yield* applyEach(writes, writer(aws, connection))
   const deletes = ops.filter((op) => op.kind === 'delete')
-  yield* removeAll(aws, connection.target, deletes)
+  yield* removeAll(aws, connection, deletes)
 }
 
 const defaultTier = 'Standard'
 const standardMaxBytes = 4_096
 
-function permissions({ syncId, partition, takesOver }: PolicyFacts) {
-  const parameters = `arn:${partition}:ssm:*:*:parameter/*`
+function permissions({ syncId, partition, region, account, target, takesOver }: PolicyFacts) {
+  const parameters = `arn:${partition}:ssm:${region}:${account}:parameter${pathOf(target) || '/PATH'}/*`
   return {
     Version: '2012-10-17',
     Statement: [
-      { Effect: 'Allow', Action: 'ssm:DescribeParameters', Resource: '*' },
-      { Effect: 'Allow', Action: ['ssm:GetParametersByPath', 'ssm:ListTagsForResource'], Resource: parameters },
+      { Effect: 'Allow', Action: 'ssm:DescribeParameters', Resource: '*', Condition: inRegion(region) },
+      { Effect: 'Allow', Action: 'ssm:ListTagsForResource', Resource: parameters },
       {
         Effect: 'Allow',
         Action: ['ssm:PutParameter', 'ssm:AddTagsToResource'],
         Resource: parameters,
-        Condition: { StringEquals: { 'aws:RequestTag/coffer-sync': syncId } },
+        Condition: withOurTags(syncId),
       },
       {
         Effect: 'Allow',
@@ -170,10 +183,19 @@ export const awsSsm: Provider = {
   notes: [
     'Each key becomes one SecureString under the path. Other parameters under the same path are left alone.',
     'Values are never read back. Changes by others are detected by the version.',
+    'Before a parameter is deleted, or taken for one of the sync without being in its ledger, Coffer reads its own tags.',
     'Values over 4 KB need the tier Intelligent-Tiering. AWS charges for it, and a parameter can never leave it again.',
     'AWS keeps 100 versions of a parameter, and refuses the next one if the oldest has a label.',
   ],
-  capabilities: { read: 'mark', bulk: 10, mixes: false, ownerMark: 'tags', guard: 'mark', defaultMode: 'per-key' },
+  capabilities: {
+    read: 'mark',
+    findsPerCall: namesPerFilter,
+    bulk: 10,
+    mixes: false,
+    ownerMark: 'tags',
+    guard: 'mark',
+    defaultMode: 'per-key',
+  },
   limits: {
     name: /^[A-Za-z0-9_.-]+$/,
     nameHint: 'letters, digits and _ . -',
@@ -228,14 +250,7 @@ export const awsSsm: Provider = {
     const aws = awsService(connection, 'ssm', 'AmazonSSM')
     return {
       list: () => listParameters(aws, connection),
-      find: (entries) =>
-        entries.length > namesPerFilter
-          ? undefined
-          : findParameters(
-              aws,
-              connection,
-              entries.map(({ name }) => name),
-            ),
+      find: (entries) => (entries.length > namesPerFilter ? undefined : findParameters(aws, connection, entries)),
       apply: (ops) => applyOps(aws, connection, ops),
     }
   },

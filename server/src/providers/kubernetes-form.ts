@@ -1,15 +1,19 @@
 /** The wizard's fields for a cluster and a Secret in it. */
 import { readCertificates } from './certificate-text.ts'
 import { checkOrigin } from './origin.ts'
-import type { Field, Problem, SelectField } from './provider.ts'
+import type { Field, Problem, SelectField, Values } from './provider.ts'
 
 const isLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 const isSubdomain = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 
-const commands = `NAMESPACE=shop
+const commands = ({ namespace = 'shop', secret = 'my-app' }: Values) => `NAMESPACE=${namespace}
+SECRET=${secret}
 kubectl create serviceaccount coffer -n "$NAMESPACE"
-kubectl create role coffer -n "$NAMESPACE" --verb=get,create,patch --resource=secrets
-kubectl create rolebinding coffer -n "$NAMESPACE" --role=coffer --serviceaccount="$NAMESPACE:coffer"
+kubectl create role "coffer-$SECRET" -n "$NAMESPACE" --verb=get,patch --resource=secrets --resource-name="$SECRET"
+kubectl create rolebinding "coffer-$SECRET" -n "$NAMESPACE" --role="coffer-$SECRET" --serviceaccount="$NAMESPACE:coffer"
+# Only if the Secret does not exist yet; Kubernetes cannot limit this right to one name.
+kubectl create role coffer-create -n "$NAMESPACE" --verb=create --resource=secrets
+kubectl create rolebinding coffer-create -n "$NAMESPACE" --role=coffer-create --serviceaccount="$NAMESPACE:coffer"
 # The address, the CA, and a token. Many clusters shorten its lifetime.
 kubectl config view --raw --minify --flatten -o jsonpath='{.clusters[0].cluster.server}{"\\n"}'
 kubectl config view --raw --minify --flatten -o jsonpath='{.clusters[0].cluster.certificate-authority-data}{"\\n"}'
@@ -41,9 +45,9 @@ export const kubernetesAuth: readonly Field[] = [
     id: 'commands',
     label: 'Create a service account',
     description:
-      'The account can read and change the Secrets of one namespace. A kubeconfig that uses a plug-in contains no token.',
+      'Put your namespace and the name of the Secret in place of shop and my-app. The account can read and change this Secret, and create others in the namespace. A kubeconfig that uses a plug-in contains no token.',
     language: 'bash',
-    text: () => commands,
+    text: ({ target }) => commands(target),
   },
   {
     kind: 'text',

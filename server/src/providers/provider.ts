@@ -59,10 +59,13 @@ export type CopyField = FieldBase & {
   readonly text: (facts: CopyFacts) => string
 }
 
-type CopyFacts = {
+export type CopyFacts = {
   readonly syncId: string
   /** The answers of the same form. */
   readonly values: Values
+  /** The answers of the other steps, as far as they were given. */
+  readonly target: Values
+  readonly mapping: Values
   /** Whether the sync takes over existing entries, which a policy must then allow. */
   readonly takesOver: boolean
 }
@@ -102,6 +105,11 @@ export type Op =
       readonly operationId: string
       /** The person lets this sync overwrite the entry, whoever owns it. */
       readonly takesOver?: true
+      /**
+       * Only the read of the target says that the entry is ours: no run of this sync is known to have written it. A
+       * provider whose list may be wrong about owner marks must confirm it.
+       */
+      readonly isUnconfirmed?: true
       readonly isOurValue?: IsOurValue
     }
   | {
@@ -117,7 +125,14 @@ type IsOurValue = (value: string) => boolean
 
 /** Result of one op. `id` and `mark` are stored for the next run. */
 export type OpResult =
-  | { readonly name: string; readonly id?: string; readonly mark?: string; readonly note?: string }
+  | {
+      readonly name: string
+      readonly id?: string
+      readonly mark?: string
+      readonly note?: string
+      /** Not deleted, because it belongs to somebody else too: it leaves the ledger. */
+      readonly isKept?: true
+    }
   | { readonly name: string; readonly fault: Error }
 
 /** A problem with a name, phrased to be read after the name. */
@@ -160,6 +175,8 @@ type Capabilities = {
   readonly read: 'value' | 'mark' | 'names' | 'nothing'
   /** Changes younger than this may be missing in `list`, but not in `find` for one entry. */
   readonly listLagMs?: number
+  /** Maximum number of entries that one call of `find` looks up; one by default. */
+  readonly findsPerCall?: number
   /** Maximum number of ops per call to the vendor. */
   readonly bulk: number
   /** The vendor's bulk call accepts deletes together with writes. */

@@ -3,6 +3,8 @@ import type { Fake, FakeAnswer } from '../fake.ts'
 import { type AwsFormat, type AwsPolicy, accept, awsAccount, awsAnswers, awsKeys, refuse, withAbsent } from './aws.ts'
 
 const region = 'eu-central-1'
+/** The name of a KMS key that somebody has disabled. */
+export const disabledKey = 'alias/disabled'
 
 type Version = { id: string; value: string }
 type Tag = { Key: string; Value: string }
@@ -78,6 +80,11 @@ export function fakeSecretsManager(
       const { Name: name, Tags: tags = [], KmsKeyId: kmsKeyId } = input
       const problem = valueProblem(name, input)
       if (problem !== undefined) return problem
+      if (kmsKeyId === disabledKey) {
+        const message =
+          "Secrets Manager can't encrypt the protected secret text using the provided KMS key. Check that the KMS key is available, enabled, and not in an invalid state."
+        return refuse('EncryptionFailure', message)
+      }
       const known = secrets.get(name)
       if (known?.deletedAt !== undefined) {
         const message =
@@ -170,7 +177,13 @@ export function fakeSecretsManager(
     answer: awsAnswers({
       format,
       policy: () => policy,
-      tagsOf: (input) => [secrets.get((input as SecretInput).SecretId ?? '')?.tags ?? []],
+      resourcesOf(input) {
+        const { SecretId, Name } = input as Partial<SecretInput>
+        const name = SecretId ?? Name
+        if (name === undefined) return []
+        const known = secrets.get(name)
+        return [{ arn: known ? arn(name) : arn(name).replace(/-AbCdEf$/, ''), tags: known?.tags ?? [] }]
+      },
       service: 'secretsmanager',
       model: 'secretsmanager-2017-10-17',
       targetPrefix: 'secretsmanager',

@@ -1,9 +1,11 @@
 /** AWS Parameter Store in one region; driven by @aws-sdk/client-ssm in aws-ssm.test.ts. */
 import type { Fake, FakeAnswer } from '../fake.ts'
-import { type AwsFormat, type AwsPolicy, accept, awsAnswers, awsKeys, refuse, withAbsent } from './aws.ts'
+import { type AwsFormat, type AwsPolicy, accept, awsAccount, awsAnswers, awsKeys, refuse, withAbsent } from './aws.ts'
 
 const region = 'eu-central-1'
 const path = '/shop/production'
+/** The name of a KMS key that somebody has disabled. */
+export const disabledKey = 'alias/disabled'
 
 type Tag = { Key: string; Value: string }
 type Parameter = { value: string; version: number; type: string; tags: Tag[]; keyId?: string | undefined }
@@ -34,8 +36,16 @@ function namesIn(input: unknown): string[] {
   return Names ?? (one === undefined ? [] : [one])
 }
 
-export function fakeSsm(parts: { externalId?: string; clock?: () => number; format?: AwsFormat } = {}): FakeSsm {
-  const { format = 'plain' } = parts
+type Parts = {
+  externalId?: string
+  clock?: () => number
+  format?: AwsFormat
+  /** False for a server that ignores the filter by tag. */
+  filtersTags?: boolean
+}
+
+export function fakeSsm(parts: Parts = {}): FakeSsm {
+  const { format = 'plain', filtersTags = true } = parts
   const parameters = new Map<string, Parameter>()
   const violations: string[] = []
   let isOpen = true
@@ -43,13 +53,23 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number; form
 
   const invalid = (message: string) => refuse('ValidationException', message)
 
-  function putProblem({ Name, Value, Type, Overwrite, Tags, Tier = 'Standard' }: PutInput): FakeAnswer | undefined {
+  function putProblem({
+    Name,
+    Value,
+    Type,
+    Overwrite,
+    Tags,
+    Tier = 'Standard',
+    KeyId,
+  }: PutInput): FakeAnswer | undefined {
     const known = parameters.get(Name)
     if (!/^(\/[a-zA-Z0-9_.-]+){1,15}$/.test(Name) || /^\/?(aws|ssm)/i.test(Name))
       return invalid(`Parameter name: ${Name}`)
     if (fake.refusedNames.has(Name.slice(path.length + 1))) return invalid(`${Name} is refused with the value ${Value}`)
     if (Overwrite && Tags) return invalid("Invalid request: tags and overwrite can't be used together.")
     if (Value.includes('{{')) return invalid(`Parameter value can't nest another parameter: ${Value}`)
+    if (KeyId === disabledKey)
+      return refuse('InvalidKeyId', `arn:aws:kms:${region}:${awsAccount}:${KeyId} is disabled.`)
     if (Value === '') return invalid("Value at 'value' failed to satisfy constraint: Member must have length >= 1")
     if (Buffer.byteLength(Value) > (Tier === 'Standard' ? 4_096 : 8_192)) return invalid('Value is too long')
     if (Type === undefined && known === undefined) return invalid('A parameter type is required')
@@ -79,7 +99,7 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number; form
     if (Key === 'Name') return Option === 'Equals' && Values.includes(name)
     if (Key === 'Path') return Values.some((folder) => lies(name, folder))
     const tags = parameters.get(name)?.tags ?? []
-    return tags.some((tag) => `tag:${tag.Key}` === Key && Values.includes(tag.Value))
+    return !filtersTags || tags.some((tag) => `tag:${tag.Key}` === Key && Values.includes(tag.Value))
   }
 
   const operations = {
@@ -96,16 +116,6 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number; form
         keyId: input.KeyId,
       })
       return accept({ Version: version, Tier: 'Standard' })
-    },
-
-    GetParametersByPath(input: Page & { Path: string; Recursive?: boolean; WithDecryption?: boolean }): FakeAnswer {
-      const { names, next } = paged(under(input.Path.replace(/(.)\/$/, '$1')), input, 10)
-      const Parameters = names.map((name) => {
-        const { value, version, type } = parameters.get(name) as Parameter
-        const isHidden = type === 'SecureString' && input.WithDecryption !== true
-        return { Name: name, Type: type, Value: isHidden ? 'AQICAHh…' : value, Version: version, DataType: 'text' }
-      })
-      return accept(withAbsent(format, { Parameters, ...next }, ['NextToken']))
     },
 
     DescribeParameters(input: Page & { ParameterFilters?: Filter[] }): FakeAnswer {
@@ -150,7 +160,11 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number; form
     answer: awsAnswers({
       format,
       policy: () => policy,
-      tagsOf: (input) => namesIn(input).map((name) => parameters.get(name)?.tags ?? []),
+      resourcesOf: (input) =>
+        namesIn(input).map((name) => ({
+          arn: `arn:aws:ssm:${region}:${awsAccount}:parameter${name}`,
+          tags: parameters.get(name)?.tags ?? [],
+        })),
       service: 'ssm',
       model: 'ssm-2014-11-06',
       targetPrefix: 'AmazonSSM',
@@ -174,8 +188,8 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number; form
     },
     pageSize: 50,
     refusedNames: new Set(),
-    // Ownership is read in batches of 50, values in batches of ten.
-    calls: { list: (count) => Math.ceil(count / 50) + Math.ceil(count / 10), update: 1, look: 1 },
+    // Once with the filter by tag, once without it.
+    calls: { list: (count) => 2 * Math.ceil(count / 50), update: 1, look: 1 },
     parameter: (name) => parameters.get(name),
     enforce: (next) => {
       policy = next

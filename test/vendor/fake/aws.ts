@@ -55,30 +55,53 @@ function formatAnswer(format: AwsFormat, answer: FakeAnswer): FakeAnswer {
 }
 
 type Tag = { readonly Key: string; readonly Value: string }
+type Conditions = Readonly<Record<string, string | readonly string[]>>
 type Statement = {
   readonly Action: string | readonly string[]
-  readonly Condition?: { readonly StringEquals: Readonly<Record<string, string>> }
+  readonly Resource: string | readonly string[]
+  readonly Condition?: {
+    readonly StringEquals?: Conditions
+    readonly StringEqualsIfExists?: Conditions
+    readonly 'ForAllValues:StringEquals'?: Conditions
+  }
 }
 export type AwsPolicy = { readonly Statement: readonly Statement[] }
 
-/** Evaluates actions and tags only: the policies of our forms use nothing else. */
-function isPermitted({ Statement }: AwsPolicy, action: string, request: readonly Tag[], resource: readonly Tag[]) {
-  const holds = ([key, value]: [string, string]) => {
+/** What an action is about: `*` for actions without a resource. */
+export type AwsResource = { readonly arn: string; readonly tags: readonly Tag[] }
+type Asked = { readonly action: string; readonly region: string; readonly tags: readonly Tag[] }
+
+/** Evaluates what the policies of our forms use: actions, resources, and conditions on tags and on the region. */
+function isPermitted({ Statement }: AwsPolicy, { action, region, tags }: Asked, resource: AwsResource) {
+  function valuesOf(key: string): readonly string[] {
+    if (key === 'aws:RequestedRegion') return [region]
+    if (key === 'aws:TagKeys') return tags.map(({ Key }) => Key)
     const [, place, name] = /^aws:(RequestTag|ResourceTag)\/(.+)$/.exec(key) ?? []
-    return (place === 'RequestTag' ? request : resource).some((tag) => tag.Key === name && tag.Value === value)
+    if (place === undefined) throw new Error(`this fake does not know the condition ${key}`)
+    return (place === 'RequestTag' ? tags : resource.tags).filter(({ Key }) => Key === name).map(({ Value }) => Value)
   }
+  const areAllIn = ([key, allowed]: [string, string | readonly string[]]) =>
+    valuesOf(key).every((value) => [allowed].flat().includes(value))
+  const isIn = (condition: [string, string | readonly string[]]) =>
+    valuesOf(condition[0]).length > 0 && areAllIn(condition)
+  const all = (conditions: Conditions = {}) => Object.entries(conditions)
   return Statement.some(
-    ({ Action, Condition }) =>
-      [Action].flat().includes(action) && Object.entries(Condition?.StringEquals ?? {}).every(holds),
+    ({ Action, Resource, Condition = {} }) =>
+      [Action].flat().includes(action) &&
+      [Resource].flat().some((pattern) => patternOf(pattern).test(resource.arn)) &&
+      all(Condition.StringEquals).every(isIn) &&
+      [...all(Condition.StringEqualsIfExists), ...all(Condition['ForAllValues:StringEquals'])].every(areAllIn),
   )
 }
+
+const patternOf = (arn: string) => new RegExp(`^${RegExp.escape(arn).replaceAll('\\*', '.*').replaceAll('\\?', '.')}$`)
 
 type AwsParts = {
   readonly format: AwsFormat
   /** The enforced policy, if any. */
   readonly policy: () => AwsPolicy | undefined
-  /** The tags of each resource named by an input; a missing resource has none. */
-  readonly tagsOf: (input: unknown) => (readonly Tag[])[]
+  /** Each resource named by an input; a missing one has no tags. Empty if the input names none. */
+  readonly resourcesOf: (input: unknown) => readonly AwsResource[]
   readonly service: string
   readonly model: string
   readonly region: string
@@ -119,11 +142,17 @@ export function awsAnswers(parts: AwsParts): (request: FakeRequest) => Promise<F
       return refuse('SerializationException', wrong)
     }
     const policy = parts.policy()
-    const { Tags: requested = [] } = request.json as { Tags?: Tag[] }
-    const isAllowed = (tags: readonly Tag[]) =>
-      policy === undefined || isPermitted(policy, `${service}:${name}`, requested, tags)
-    if (!parts.tagsOf(request.json).every(isAllowed)) {
-      return refuse('AccessDeniedException', `User: ${userArn} is not authorized to perform: ${service}:${name}`)
+    const { Tags: tags = [] } = request.json as { Tags?: Tag[] }
+    // The tags of a new entry need the right to tag, too.
+    const needed = name === 'CreateSecret' && tags.length > 0 ? [name, 'TagResource'] : [name]
+    if (name === 'PutParameter' && tags.length > 0) needed.push('AddTagsToResource')
+    const named = parts.resourcesOf(request.json)
+    const resources = named.length > 0 ? named : [{ arn: '*', tags: [] }]
+    const isAllowed = (action: string) => (resource: AwsResource) =>
+      policy === undefined || isPermitted(policy, { action: `${service}:${action}`, region, tags }, resource)
+    const denied = needed.find((action) => !resources.every(isAllowed(action)))
+    if (denied !== undefined) {
+      return refuse('AccessDeniedException', `User: ${userArn} is not authorized to perform: ${service}:${denied}`)
     }
     return operation(request.json as never)
   }

@@ -73,7 +73,8 @@ export async function inspectTarget(
   // Most targets hold the desired values, whose MACs are known: computing each again would cost more than comparing.
   const macAt = (name: string, value: string) =>
     (mapped.desired.get(name) === value && desired.get(name)) || macOf(macKey, name, value)
-  const found = needed === 'all' ? undefined : far.find?.([...needed].map((name) => knownItem(name, ledger)))
+  const asked = needed === 'all' ? needed : withOthers(needed, ledger, provider.capabilities.findsPerCall)
+  const found = asked === 'all' ? undefined : far.find?.([...asked].map((name) => knownItem(name, ledger)))
   const remote = await look(fold, macAt, new Set([...desired.keys(), ...ledger.keys()]), (wanted) =>
     found ? found : far.list(wanted),
   )
@@ -93,7 +94,7 @@ export async function inspectTarget(
     if (other) others.set(name, intent.mayName(other) ? `the sync "${other.syncName}"` : 'another sync')
   }
   // A list is compared as a whole, even if fewer entries were needed.
-  const seen = { remote, others, ...(found && needed !== 'all' && { lookedFor: needed }) }
+  const seen = { remote, others, ...(found && asked !== 'all' && { lookedFor: asked }) }
   const problems = [...mapped.problems, ...missing]
   return { mapped: { ...mapped, problems }, desired, ledger, remote, takesOver, plan: planSync({ ...fixed, ...seen }) }
 
@@ -122,6 +123,12 @@ export const namedToAll =
   ({ environmentId }: Pick<SealedSync, 'environmentId'>) =>
   (other: OthersEntry) =>
     other.environmentId !== null && other.environmentId === environmentId
+
+/** Adds names of the ledger up to the number that one call can look up. */
+function withOthers(needed: ReadonlySet<string>, ledger: ReadonlyMap<string, LedgerEntry>, perCall = 1) {
+  const others = ledger.keys().filter((name) => !needed.has(name))
+  return new Set([...needed, ...others.take(Math.max(0, perCall - needed.size))])
+}
 
 function knownItem(name: string, ledger: ReadonlyMap<string, LedgerEntry>) {
   const id = ledger.get(name)?.remoteId ?? null

@@ -125,11 +125,11 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
       const result = results.get(op.name)
       const failure = result && 'fault' in result ? asFault(result.fault) : result ? undefined : (fault ?? unanswered)
       if (!failure) {
-        const done = result && !('fault' in result) ? result : { name: op.name }
+        const done: Done = result && !('fault' in result) ? result : { name: op.name }
         if (op.kind === 'delete') remove.push(op.name)
         else put.push(...begun(op).map((entry) => finished(entry, done)))
         hasDone = true
-        note(op.name, outcomeOf(op), done.note ?? foundAt(op.name))
+        note(op.name, done.isKept ? 'released' : outcomeOf(op), done.note ?? foundAt(op.name))
         continue
       }
       note(op.name, 'failed', push.explain(failure))
@@ -161,6 +161,8 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
     return op.kind === 'create' ? 'created' : 'updated'
   }
 }
+
+type Done = Exclude<OpResult, { fault: Error }>
 
 const unanswered = new VendorFault('transient', 'The outcome is unknown.')
 
@@ -250,7 +252,9 @@ function* batchesOf({ provider, inspection, macKey, fence }: Push): Generator<Op
   })
   const create = (name: string): Op => ({ kind: 'create', ...content(name) })
   const update = (name: string): Op => {
-    return { kind: 'update', ...content(name), ...knownId(name), ...ours(name), ...(takesOver && { takesOver }) }
+    const isKnown = (ledger.get(name)?.status ?? 'new') !== 'new'
+    const right = takesOver ? { takesOver } : isKnown ? {} : { isUnconfirmed: true as const }
+    return { kind: 'update', ...content(name), ...knownId(name), ...ours(name), ...right }
   }
   const writes = [...plan.create.map(create), ...[...plan.adopt, ...plan.update].map(update)]
   const deletes: Op[] = plan.delete.map((name) => {

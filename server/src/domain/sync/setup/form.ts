@@ -2,7 +2,7 @@
 import type { FlowField } from '@coffer/contract/sync'
 import { invalid } from '../../../failure.ts'
 import { isFault } from '../../../providers/fault.ts'
-import type { Connection, CopyField, Field, Values } from '../../../providers/provider.ts'
+import type { Connection, CopyFacts, CopyField, Field, Values } from '../../../providers/provider.ts'
 
 type AnswerableField = Exclude<Field, CopyField>
 
@@ -111,33 +111,45 @@ export async function findUnoffered(
 }
 
 /**
- * `connection` has the new credential and the answers so far, for lists that are fetched from the vendor. `takesOver`:
- * the mapping entered before lets the sync take over existing entries.
+ * `connection` has the new credential and the answers so far, for lists that are fetched from the vendor. `mapping`: the
+ * answers of the mapping step, as far as they were given.
  */
 export async function renderFields(
   fields: readonly Field[],
   values: Values,
   connection: Connection,
-  takesOver: boolean,
+  mapping: Values,
 ): Promise<FlowField[]> {
   const rendered: FlowField[] = []
   const filled = withDefaults(fields, values)
   for (const field of visibleFields(fields, values)) {
-    const { syncId } = connection
-    if (field.kind === 'copy') rendered.push(renderCopy(field, field.text({ syncId, values, takesOver })))
+    if (field.kind === 'copy') rendered.push(renderCopy(field, field.text(factsOf(values, connection, mapping))))
     else rendered.push(await renderField(field, values, filled, connection))
   }
   return rendered
 }
 
-/** The copy fields of the auth step whose text differs for a sync that takes over existing entries. */
-export function takeoverFields(fields: readonly Field[], syncId: string, values: Values): FlowField[] {
+type Given = Pick<Connection, 'syncId' | 'target'>
+
+const factsOf = (values: Values, { syncId, target }: Given, mapping: Values): CopyFacts => ({
+  syncId,
+  values,
+  target,
+  mapping,
+  takesOver: mapping.onExisting === 'adopt',
+})
+
+/** The copy fields of the auth step whose text depends on the target and the mapping, which are known now. */
+export function settledCopies(fields: readonly Field[], values: Values, given: Given, mapping: Values): FlowField[] {
   return visibleFields(fields, values).flatMap((field) => {
     if (field.kind !== 'copy') return []
-    const [without, text] = [false, true].map((takesOver) => field.text({ syncId, values, takesOver }))
-    if (text === undefined || text === without) return []
-    const description = 'This sync takes over existing entries, so it needs this instead of what the auth step showed.'
-    return [renderCopy({ ...field, label: `${field.label}, with permission to take over`, description }, text)]
+    const before = field.text(factsOf(values, { ...given, target: {} }, {}))
+    const facts = factsOf(values, given, mapping)
+    const text = field.text(facts)
+    if (text === before) return []
+    const what = facts.takesOver ? 'This sync takes over existing entries, which this allows. ' : ''
+    const description = `${what}It holds the answers of this sync: use it instead of the one that the auth step showed.`
+    return [renderCopy({ ...field, label: `${field.label}, for this sync`, description }, text)]
   })
 }
 

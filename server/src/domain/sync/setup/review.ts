@@ -16,14 +16,13 @@ import { type Inspection, inspectTarget, namedTo, unsettled } from '../inspect.t
 import { macKeyOf, type Owner, readLedger, writeLedger } from '../ledger.ts'
 import { foundWords } from '../plan.ts'
 import { requireSource } from '../source.ts'
-import { takeoverFields } from './form.ts'
+import { settledCopies } from './form.ts'
 import type { Setup } from './setup.ts'
 
 type ReadyDraft = Required<Omit<SyncDraft, 'auth' | 'isTargetComplete'>>
 
 export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> {
   const { provider, sync, draft } = setup
-  const isTakeover = draft.mapping?.onExisting === 'adopt'
   const { inspection, place, placeHash, isElsewhere, isFirst } = await preview(ctx, setup)
   const plan = toPlan(inspection)
   const sentences = [
@@ -43,7 +42,12 @@ export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> 
         type: 'copy',
         data: { value: JSON.stringify(plan, null, 2), language: 'json' },
       },
-      ...(isTakeover ? takeoverFields(provider.auth, sync.id, draft.auth ?? {}) : []),
+      ...settledCopies(
+        provider.auth,
+        draft.auth ?? {},
+        { syncId: sync.id, target: draft.target ?? {} },
+        draft.mapping ?? {},
+      ),
       {
         id: 'confirm',
         label: 'Confirm',

@@ -138,7 +138,7 @@ export async function readFlowStep(ctx: Context, { slug }: ProviderPath, query: 
     const connection = await connectTo(ctx, setup.provider, setup.sync, { credential, target, options })
     return {
       description: descriptions[step](setup.provider),
-      fields: await renderFields(fields, answers, connection, setup.draft.mapping?.onExisting === 'adopt'),
+      fields: await renderFields(fields, answers, connection, setup.draft.mapping ?? {}),
       next: { text: 'Continue', step: isAskedAgain(fields, answers) ? step : following[step] },
     }
   } catch (error) {

@@ -59,10 +59,17 @@ test('the review shows the policy that adopting needs, and this policy is suffic
   expect([world.fake.state().get('shop/ALPHA'), (await readSync(world, id)).lastError]).toEqual(['two', null])
 })
 
-test('without adopting, the review shows no other policy, and the narrow one prevents overwriting', async () => {
+test('without adopting, the review shows the policy for the target, and this one prevents overwriting', async () => {
+  const start = await startSetup(world)
+  const resourcesOf = (policy: { Statement: { Resource: unknown }[] }) =>
+    policy.Statement.map(({ Resource }) => Resource)
+  const before = policyIn(await readStep(world, start, 'auth'))?.policy
+  expect(resourcesOf(before)).toContainEqual(['arn:aws:secretsmanager:REGION:ACCOUNT:secret:PREFIX*'])
   const id = await setUpToReview({ onExisting: 'fail' })
-  expect(policyIn(await readStep(world, id, 'review'))).toBeUndefined()
-  const narrow = policyIn(await readStep(world, id, 'auth'))?.policy
+  const shown = policyIn(await readStep(world, id, 'review'))
+  expect(shown?.data.description).not.toMatch(/takes over/)
+  const narrow = shown?.policy
+  expect(resourcesOf(narrow)).toContainEqual(['arn:aws:secretsmanager:eu-central-1:111122223333:secret:shop/*'])
   const other = await setUpSync(world, mapping, 'development', 'other')
   fake().enforce(narrow)
   await pushDue(world)
