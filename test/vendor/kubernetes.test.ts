@@ -281,8 +281,11 @@ test('an invalid name is a fault of that name only, an immutable Secret a fault 
     ])
     fake.setImmutable()
     await expect(applyAll(kubernetes, connectionTo(running), [update('B', '3')])).rejects.toMatchObject({
-      kind: 'invalid',
+      kind: 'gone',
+      message: 'The Secret is immutable.',
+      facts: { remedy: expect.stringMatching(/^Delete it in the cluster/) },
     })
+    expect(fake.state().get('B')).toBe('2')
   })
 })
 

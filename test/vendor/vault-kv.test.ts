@@ -10,9 +10,6 @@ import { applyAll, connectionTo, create, listAll, remove, update } from './opera
 const names = ['ALPHA', 'beta key', 'GAMMA'] as const
 describeProvider(vaultKv, fakeVault, { names })
 describeProvider(vaultKv, () => fakeVault({ method: 'approle' }), { names })
-describeProvider(vaultKv, () => ({ ...fakeVault({ patches: false }), calls: { list: () => 1, update: 3, look: 1 } }), {
-  names,
-})
 
 const path = 'secret/data/shop/production'
 
@@ -36,9 +33,9 @@ test('node-vault works against the fake and sends the same requests as we do', a
   const first = await client.write(path, { data: { ALPHA: 'one', BETA: 'two' }, options: { cas: 0 } })
   expect(first.data.version).toBe(1)
   await client.read(path)
-  await client.update(path, { data: { ALPHA: 'three' }, options: { cas: 1 } })
+  await client.write(path, { data: { ALPHA: 'three', BETA: 'two' }, options: { cas: 1 } })
   await client.read(path)
-  await client.update(path, { data: { BETA: null }, options: { cas: 2 } })
+  await client.write(path, { data: { ALPHA: 'three' }, options: { cas: 2 } })
   expect((await client.read(path)).data).toMatchObject({ data: { ALPHA: 'three' }, metadata: { version: 3 } })
   await expect(client.write(path, { data: {}, options: { cas: 1 } })).rejects.toThrow('did not match')
 
@@ -88,7 +85,7 @@ describe('a path shared with others', () => {
   })
 
   test('endless concurrent writes make the push fail until the next run', async () => {
-    const fake = fakeVault({ patches: false })
+    const fake = fakeVault()
     await playing(fake, async (running) => {
       running.injectFailure = ({ method }) => {
         if (method === 'POST') fake.tamper('THEIRS', String(Math.random()))
@@ -116,12 +113,8 @@ describe('a path shared with others', () => {
     })
   })
 
-  test.each([
-    ['PATCH unknown', { patches: false }],
-    ['PATCH not allowed', { mayPatch: false }],
-    ['PATCH', {}],
-  ])('with %s, foreign values of any type stay unchanged', async (_title, options) => {
-    const fake = fakeVault(options)
+  test('foreign values of any type stay unchanged', async () => {
+    const fake = fakeVault()
     await playing(fake, async (running) => {
       fake.setData({ list: [1, { deep: null }], number: 1.5, flag: true, text: 'x', nothing: '' })
       await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')])
@@ -137,7 +130,7 @@ describe('a path shared with others', () => {
   })
 
   test('a number too large for JavaScript is written back exactly', async () => {
-    const fake = fakeVault({ patches: false })
+    const fake = fakeVault()
     await playing(fake, async (running) => {
       const body = '{"data":{"data":{"ID":12345678901234567890},"metadata":{"version":1}}}'
       fake.setData({ ID: 0 })
@@ -159,8 +152,8 @@ describe('a path shared with others', () => {
   })
 })
 
-test.each([[true], [false]])('a write to a deleted path continues at its version (PATCH: %s)', async (patches) => {
-  const fake = fakeVault({ patches })
+test('a write to a deleted path continues at its version', async () => {
+  const fake = fakeVault()
   await playing(fake, async (running) => {
     fake.setData({ THEIRS: 'x' })
     fake.deletePath()
@@ -170,19 +163,6 @@ test.each([[true], [false]])('a write to a deleted path continues at its version
     fake.wipePath()
     await applyAll(vaultKv, connectionTo(running), [update('ALPHA', 'two')])
     expect(fake.versions()).toEqual([{ ALPHA: 'two' }])
-  })
-})
-
-test('a path deleted just before our PATCH is written again without the deleted keys', async () => {
-  const fake = fakeVault()
-  await playing(fake, async (running) => {
-    fake.setData({ THEIRS: 'x' })
-    running.injectFailure = ({ method }) => {
-      if (method === 'PATCH') fake.deletePath()
-      return undefined
-    }
-    await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')])
-    expect(fake.versions().at(-1)).toEqual({ ALPHA: 'one' })
   })
 })
 
@@ -211,6 +191,36 @@ test('a KV version 1 mount is rejected before anything is written', async () => 
     const fault = await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')]).catch((error) => error)
     expect(isFault(fault, 'gone') && fault.facts.field).toBe('mount')
     expect(running.requests.every(({ method }) => method === 'GET')).toBe(true)
+  })
+})
+
+test('a KV version 1 mount is rejected by a look too, whether or not the token may read the path', async () => {
+  const fake = fakeVault({ kvVersion: '1' })
+  await playing(fake, async (running) => {
+    const look = (path = 'shop/production') =>
+      listAll(vaultKv, connectionTo(running, { target: { mount: 'secret', path } })).catch((error) => error)
+    const named = { kind: 'gone', message: 'The mount secret is a KV store of version 1.', facts: { field: 'mount' } }
+    expect([await look(), await look('other')]).toMatchObject([named, named])
+    fake.setData({ ALPHA: 'stored under data/ by somebody' })
+    expect(await look()).toMatchObject(named)
+  })
+})
+
+test('a policy without patch, as the wizard prints it, is all that a push needs', async () => {
+  const field = vaultKv.auth.find(({ id }) => id === 'policy')
+  const facts = { syncId: '', values: {}, mapping: {}, takesOver: false }
+  const text = (target: Record<string, string>) => field?.kind === 'copy' && field.text({ ...facts, target })
+  expect(text({ mount: 'secret', path: 'shop/production' })).toBe(
+    'path "secret/data/shop/production" {\n  capabilities = ["create", "read", "update"]\n}',
+  )
+  expect(text({})).toContain('# Put the mount and the path')
+  const fake = fakeVault()
+  await playing(fake, async (running) => {
+    await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')])
+    await applyAll(vaultKv, connectionTo(running), [update('ALPHA', 'two'), create('BETA', 'x')])
+    await applyAll(vaultKv, connectionTo(running), [remove({ name: 'BETA' })])
+    expect(Object.fromEntries(fake.state())).toEqual({ ALPHA: 'two' })
+    expect(new Set(running.requests.map(({ method }) => method))).toEqual(new Set(['GET', 'POST']))
   })
 })
 
@@ -259,4 +269,13 @@ test('two spellings of one target have the same fingerprint', () => {
     vaultKv.describeTarget({ mount: 'secret', path: 'app' }, { address }).fingerprint
   expect(fingerprint('https://Vault.example.com:443')).toBe(fingerprint('https://vault.example.com'))
   expect(fingerprint('https://vault.example.com:8200')).not.toBe(fingerprint('https://vault.example.com'))
+})
+
+test.each([
+  ['data/shop/production', 'shop/production'],
+  ['metadata/shop', 'shop'],
+])('the path %s is rejected, because its first word is added by Coffer', (value, path) => {
+  const field = vaultKv.target.find(({ id }) => id === 'path')
+  const problem = field?.kind === 'text' ? field.check?.(value, {}) : undefined
+  expect(problem).toBe(`begins with a word of the API, which Coffer adds itself: enter ${path}.`)
 })

@@ -72,7 +72,8 @@ function codeOf({ headers, json, text }: VendorResponse): string {
 }
 
 function awsFault(response: VendorResponse, nowMs: number, code: string): VendorFault {
-  const { kind, message, facts } = faultOf(response, nowMs, kinds[code])
+  const isOfKey = keyCodes.has(code) || isKeyRefusal(response)
+  const { kind, message, facts } = faultOf(response, nowMs, isOfKey ? 'gone' : kinds[code])
   const byClock = kind === 'auth' ? clockFault(response, nowMs) : undefined
   if (byClock) return byClock
   const vendorMessage = facts.vendorMessage ?? tagIn(response.text, 'Message')
@@ -80,9 +81,26 @@ function awsFault(response: VendorResponse, nowMs: number, code: string): Vendor
   return new VendorRefusal(kind, code === '' ? message : `AWS answered ${response.status} ${code}.`, {
     ...facts,
     ...(vendorMessage !== undefined && { vendorMessage }),
+    ...(isOfKey && { remedy: 'Enable the KMS key at AWS, or choose another one in the mapping step.' }),
     ...(field !== undefined && { field }),
   })
 }
+
+/** The KMS key that encrypts the entries cannot be used. Neither a name nor a value is at fault. */
+const keyCodes: ReadonlySet<string> = new Set([
+  'EncryptionFailure',
+  'DecryptionFailure',
+  'InvalidKeyId',
+  'DisabledException',
+  'KMSInvalidStateException',
+])
+
+/** Some errors of KMS arrive under a code of the service that called it. */
+const isKeyRefusal = (response: VendorResponse) =>
+  response.status === 400 &&
+  /\b(kms|key)\b.*\b(disabled|invalid state|pending (deletion|import))\b/i.test(
+    maybeTextAt(response.json, 'message') ?? '',
+  )
 
 /** The field of the wizard's form that an error code refers to. */
 const fieldByCode: Readonly<Record<string, string>> = {

@@ -19,6 +19,8 @@ type FaultFacts = {
   readonly isUntrusted?: true
   /** The vendor's service that answered, if it is not the push target itself. */
   readonly service?: string
+  /** What to do about it, if the kind of the fault does not tell. */
+  readonly remedy?: string
   /** The field of the wizard's form whose answer caused the fault. */
   readonly field?: string
 }

@@ -44,14 +44,17 @@ function sort({ json }: VendorResponse) {
 }
 
 function api(connection: Connection) {
-  const { host, parent, location } = placeOf(connection.target, connection.credential)
+  const { host, parent, project, location } = placeOf(connection.target, connection.credential)
   let token: Promise<string> | undefined
 
   async function send(path: string, request: Asked): Promise<VendorResponse> {
     token ??= fetchGoogleToken(connection)
     const headers = { authorization: `Bearer ${await token}` }
-    return connection.http.send({ ...request, url: `https://${host}/v1/${parent}${path}`, headers, sort })
+    return connection.http.send({ ...request, url: `https://${host}/v1/${parent}${path}`, headers, sort, blame })
   }
+  // In the project of the service account, a right is missing. Another project may as well be the wrong one.
+  const isOwn = project === placeOf({}, connection.credential).project
+  const blame = ({ status }: VendorResponse) => (status === 403 && !isOwn ? 'project' : undefined)
   return { send, isRegional: location !== 'global' }
 }
 

@@ -19,6 +19,7 @@ import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 /** Values stay in base64, because values of others may be binary. */
 type Live = {
   readonly exists: boolean
+  readonly isImmutable: boolean
   readonly version: string | undefined
   readonly type: string | undefined
   readonly data: ReadonlyMap<string, string>
@@ -81,6 +82,7 @@ async function listNamespaces(connection: Connection): Promise<Option[]> {
 
 const absent: Live = {
   exists: false,
+  isImmutable: false,
   version: undefined,
   type: undefined,
   data: new Map(),
@@ -110,6 +112,7 @@ async function read(connection: Connection): Promise<Live> {
   }
   return {
     exists: true,
+    isImmutable: at(json, 'immutable') === true,
     version: maybeTextAt(json, 'metadata', 'resourceVersion'),
     type: maybeTextAt(json, 'type'),
     data,
@@ -157,7 +160,7 @@ function plan(live: Live, ops: readonly Op[], takesBack: boolean): Plan {
       }
       if (value === undefined) {
         if (!declared.has(name)) removals.push(name)
-        results.push(declared.has(name) ? { name, note: staysNote } : { name })
+        results.push(declared.has(name) ? { name, ...stays } : { name })
         continue
       }
       force = true
@@ -177,7 +180,11 @@ function mayReplace({ owned }: Live, op: Op, found: string, takesBack: boolean):
   return !owned.has(op.name) && op.isOurValue?.(decode(found)) === true
 }
 
-const staysNote = 'The key stays, because others own it too.'
+const stays = { isKept: true, note: 'The key stays, because others own it too.' } as const
+const immutable = () =>
+  new VendorFault('gone', 'The Secret is immutable.', {
+    remedy: 'Delete it in the cluster, so that the next push creates it anew, or choose another Secret.',
+  })
 const conflict = () => new VendorFault('conflict', 'The key belongs to another field manager of the Secret.')
 
 function sendApply(connection: Connection, live: Live, { data, force }: Plan): Promise<VendorResponse> {
@@ -226,6 +233,7 @@ async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable
     const live = await read(connection)
     const planned = plan(live, left, takesBack(connection.options))
     const { isChange, removals, results } = planned
+    if (live.isImmutable && (isChange || removals.length > 0)) throw immutable()
     const response = isChange ? await sendApply(connection, live, planned) : undefined
     if (response === undefined || response.status < 300) {
       if (response !== undefined) requireSecret(response.json)
@@ -251,7 +259,7 @@ async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable
 function noted(results: readonly OpResult[], ops: readonly Op[], response: VendorResponse | undefined): OpResult[] {
   const deleted = new Set(ops.filter(({ kind }) => kind === 'delete').map(({ name }) => name))
   const isLeft = (name: string) => deleted.has(name) && at(response?.json, 'data', name) !== undefined
-  return results.map((result) => ('fault' in result || !isLeft(result.name) ? result : { ...result, note: staysNote }))
+  return results.map((result) => ('fault' in result || !isLeft(result.name) ? result : { ...result, ...stays }))
 }
 
 function connect(connection: Connection): Remote {

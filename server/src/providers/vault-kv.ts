@@ -2,11 +2,12 @@
  * One path of a KV version 2 store, in HashiCorp Vault or OpenBao. Every name is a key inside the path, beside keys of
  * others. Each write names the version it is based on (check-and-set), so it never undoes somebody else's write.
  */
+import { randomUUID } from 'node:crypto'
 import { parseExactly } from './exact-json.ts'
 import { VendorFault } from './fault.ts'
 import { unlessForbidden } from './offered-options.ts'
 import { checkOrigin, originOf } from './origin.ts'
-import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
+import type { Connection, Op, OpResult, Option, Provider, RemoteItem, Values } from './provider.ts'
 import { giveUp } from './retry.ts'
 import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
@@ -14,9 +15,8 @@ import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 /** The session of one run. */
 type Vault = {
   readonly connection: Connection
-  /** Logs in at most once. */
-  token(): Promise<string>
-  canPatch: boolean
+  /** Logs in at most once. A token that was entered needs no login and has no account yet. */
+  login(): Promise<{ readonly token: string; readonly account?: string }>
   /** The data as listed, on which the plan is based. */
   seen: Snapshot['data']
 }
@@ -49,17 +49,16 @@ const isInvalidToken = ({ json }: VendorResponse) =>
 const sort = (response: VendorResponse) =>
   response.status === 403 && isInvalidToken(response) ? ('auth' as const) : undefined
 
-/** If the token is known, a 403 means that the namespace does not exist or is not the token's. */
-const blameNamespace =
-  ({ credential }: Connection) =>
-  (response: VendorResponse) =>
-    credential.namespace && response.status === 403 && !isInvalidToken(response) ? 'namespace' : undefined
+const isForbidden = (response: VendorResponse) => response.status === 403 && !isInvalidToken(response)
 
-/** Some servers say which id is wrong. A missing AppRole mount is refused like any path without a token. */
+/**
+ * Some servers say which id is wrong. A missing AppRole mount is refused like any path without a token, and so is a
+ * namespace that does not exist.
+ */
 const blameLogin = (connection: Connection) => (response: VendorResponse) => {
   if (response.status === 400)
     return /role id/i.test(maybeTextAt(response.json, 'errors', 0) ?? '') ? 'roleId' : 'secretId'
-  return blameNamespace(connection)(response) ?? 'approleMount'
+  return connection.credential.namespace && isForbidden(response) ? 'namespace' : 'approleMount'
 }
 
 const refusedLogin = ({ status }: VendorResponse) => (status === 400 || status === 403 ? ('auth' as const) : undefined)
@@ -83,33 +82,57 @@ async function logIn(connection: Connection): Promise<{ token: string; account: 
 
 function open(connection: Connection): Vault {
   const { method, token = '' } = connection.credential
-  let login: Promise<{ token: string }> | undefined
+  let login: ReturnType<Vault['login']> | undefined
   return {
     connection,
-    async token() {
-      if (method !== 'approle') return token
-      login ??= logIn(connection)
-      return (await login).token
+    login() {
+      login ??= method === 'approle' ? logIn(connection) : Promise.resolve({ token })
+      return login
     },
-    canPatch: true,
     seen: undefined,
   }
 }
 
 async function send(vault: Vault, path: string, request: Omit<VendorRequest, 'url'>): Promise<VendorResponse> {
   const { connection } = vault
-  const headers = { ...headersOf(connection), 'x-vault-token': await vault.token(), ...request.headers }
+  const headers = { ...headersOf(connection), 'x-vault-token': (await vault.login()).token, ...request.headers }
   return connection.http.send({ sort, ...request, headers, url: urlOf(connection, path) })
 }
 
 async function verify(connection: Connection): Promise<string> {
-  if (connection.credential.method === 'approle') return (await logIn(connection)).account
-  const { json } = await send(open(connection), 'auth/token/lookup-self', {
-    method: 'GET',
-    sort: ({ status }) => (status === 403 ? 'auth' : undefined),
-    blame: blameNamespace(connection),
+  const vault = open(connection)
+  const account = (await vault.login()).account ?? (await lookUpToken(vault))
+  if (connection.credential.namespace) await requireNamespaces(vault)
+  return account
+}
+
+const lookUpPath = 'auth/token/lookup-self'
+
+/** Every valid token may read the list of mounts, so that list tells a missing right from a wrong namespace or token. */
+async function lookUpToken(vault: Vault): Promise<string> {
+  const response = await send(vault, lookUpPath, { method: 'GET', accept: isForbidden })
+  if (response.status === 200) return textAt(response.json, 'data', 'display_name')
+  const { status } = await send(vault, 'sys/internal/ui/mounts', { method: 'GET', accept: [403, 404] })
+  if (status === 200) {
+    throw new VendorFault('scope', 'The token may not look itself up.', {
+      status: response.status,
+      field: 'token',
+      remedy: 'Attach the policy "default" to it, or enter another token.',
+    })
+  }
+  const { credential, now } = vault.connection
+  throw credential.namespace ? faultOf(response, now(), 'gone', 'namespace') : faultOf(response, now(), 'auth')
+}
+
+/** A server without namespaces ignores their header, so it also accepts one that cannot exist. */
+async function requireNamespaces(vault: Vault): Promise<void> {
+  const headers = { 'x-vault-namespace': `coffer-${randomUUID()}` }
+  const { status } = await send(vault, lookUpPath, { method: 'GET', headers, accept: [400, 403, 404] })
+  if (status !== 200) return
+  throw new VendorFault('gone', 'The server has no namespaces, and ignores the one that was entered.', {
+    field: 'namespace',
+    remedy: 'Leave this field empty.',
   })
-  return textAt(json, 'data', 'display_name')
 }
 
 /** Every token may read this list; it shows the mounts that the token can use. */
@@ -122,14 +145,22 @@ async function listMounts(connection: Connection): Promise<Option[] | undefined>
 }
 
 async function read(vault: Vault): Promise<Snapshot> {
-  const response = await send(vault, dataPath(vault.connection), { method: 'GET', accept: [404] })
+  const accept = (response: VendorResponse) => response.status === 404 || isForbidden(response)
+  const response = await send(vault, dataPath(vault.connection), { method: 'GET', accept })
+  if (response.status === 403) {
+    await requireVersionTwo(vault)
+    throw faultOf(response, vault.connection.now(), 'scope', 'path')
+  }
   if (response.status === 404) {
     // A deleted path has a version, an unused path has no errors, and a missing mount has one.
     const version = at(response.json, 'data', 'metadata', 'version')
     if (typeof version === 'number') return { version, data: undefined }
     if (listAt(response.json, 'errors').length > 0) throw faultOf(response, vault.connection.now(), 'gone', 'mount')
+    await requireVersionTwo(vault)
     return { version: 0, data: undefined }
   }
+  // Version 1 answers with the secret of another path, without metadata.
+  if (at(response.json, 'data', 'metadata') === undefined) await requireVersionTwo(vault)
   const version = Number(textAt(response.json, 'data', 'metadata', 'version'))
   const entries = entriesAt(response.json, 'data', 'data')
   // Only numbers can differ, alone or inside of objects.
@@ -137,13 +168,17 @@ async function read(vault: Vault): Promise<Snapshot> {
   return { version, data: new Map(isExact ? entries : entriesAt(parseExactly(response.text), 'data', 'data')) }
 }
 
-/** Throws if the mount is KV version 1, where the first write would store our request body itself as the secret. */
+/** Throws if the mount is known to be KV version 1, where a write would store our request body itself as the secret. */
 async function requireVersionTwo(vault: Vault): Promise<void> {
   const { target } = vault.connection
   const path = `sys/internal/ui/mounts/${encodePath(target.mount)}/${encodePath(target.path)}`
   const { status, json } = await send(vault, path, { method: 'GET', accept: [403, 404] })
   if (status !== 200 || at(json, 'data', 'options', 'version') === '2') return
-  throw new VendorFault('gone', 'The mount is not a KV store of version 2.', { field: 'mount' })
+  const what = at(json, 'data', 'type') === 'kv' ? 'a KV store of version 1' : 'not a KV store'
+  throw new VendorFault('gone', `The mount ${target.mount} is ${what}.`, {
+    field: 'mount',
+    remedy: 'Choose a mount of KV version 2, or upgrade this one.',
+  })
 }
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
@@ -168,30 +203,11 @@ function plan({ seen }: Vault, data: Snapshot['data'], ops: readonly Op[]) {
 
 /** False if the path has changed since it was read. */
 async function write(vault: Vault, current: Snapshot, changes: ReadonlyMap<string, string | null>): Promise<boolean> {
-  const path = dataPath(vault.connection)
-  const options = { cas: current.version }
-
-  if (current.data !== undefined && vault.canPatch) {
-    const response = await send(vault, path, {
-      method: 'PATCH',
-      headers: { 'content-type': 'application/merge-patch+json' },
-      json: { data: Object.fromEntries(changes), options },
-      accept: [400, 403, 404, 405],
-    })
-    if (response.status === 200) return true
-    if (response.status === 400) return isStale(vault, response)
-    if (response.status === 403 && isInvalidToken(response)) throw faultOf(response, vault.connection.now(), 'auth')
-    // Old servers do not support patch, many policies do not allow it, and a path deleted meanwhile cannot be patched.
-    vault.canPatch = false
-    if (response.status === 404) return false
-  }
-
   const merged = new Map<string, unknown>([...(current.data ?? []), ...changes])
   for (const [name, value] of changes) if (value === null) merged.delete(name)
-  if (current.version === 0) await requireVersionTwo(vault)
-  const response = await send(vault, path, {
+  const response = await send(vault, dataPath(vault.connection), {
     method: 'POST',
-    json: { data: Object.fromEntries(merged), options },
+    json: { data: Object.fromEntries(merged), options: { cas: current.version } },
     accept: [400],
   })
   return response.status === 400 ? isStale(vault, response) : true
@@ -219,10 +235,20 @@ async function* apply(vault: Vault, ops: readonly Op[]): AsyncIterable<OpResult>
   throw giveUp(new VendorFault('transient', 'Others changed the path repeatedly during the write.'))
 }
 
-const policy = `# Put the mount and the path of the secret in place of secret and my-app.
-path "secret/data/my-app" {
-  capabilities = ["create", "read", "update", "patch"]
+const rule = (mount: string, path: string) => `path "${mount}/data/${path}" {
+  capabilities = ["create", "read", "update"]
 }`
+
+const policy = ({ mount, path }: Values) =>
+  mount !== undefined && path !== undefined
+    ? rule(mount, path)
+    : `# Put the mount and the path of the secret in place of secret and my-app.\n${rule('secret', 'my-app')}`
+
+function checkTargetPath(value: string): string | undefined {
+  const [, path] = /^(?:data|metadata)(?:\/(.*))?$/.exec(value) ?? []
+  if (path === undefined) return checkPath(value)
+  return `begins with a word of the API, which Coffer adds itself: enter ${path}.`
+}
 
 const isAppRole = ({ method }: { readonly method?: string }) => method === 'approle'
 
@@ -236,7 +262,7 @@ export const vaultKv: Provider = {
     'All keys go into one path of a KV store of version 2. Keys of others in the path stay untouched.',
     'Each push with changes creates one version. If somebody else writes at the same time, the push is refused and retried.',
     'Deleting the last key leaves an empty version. The path and its history are never deleted.',
-    'Before Vault 1.9, or if the policy does not allow patch, Coffer writes the whole path back with its own keys changed.',
+    'Coffer reads the path and writes the whole of it back with its own keys changed, as the version after the one that it read. If somebody deletes the path between these two calls, its other keys come back.',
     'A path holds 1 MiB on integrated storage and 512 KiB on Consul.',
     'The address must be the active server: redirects of a standby are not followed.',
   ],
@@ -272,7 +298,7 @@ export const vaultKv: Provider = {
       label: 'Policy',
       description: 'The token or role needs only this and the policy "default".',
       language: 'text',
-      text: () => policy,
+      text: ({ target }) => policy(target),
     },
     {
       kind: 'select',
@@ -300,7 +326,14 @@ export const vaultKv: Provider = {
   verify,
   target: [
     { kind: 'select', id: 'mount', label: 'Mount', placeholder: 'secret', options: listMounts, check: checkPath },
-    { kind: 'text', id: 'path', label: 'Path', placeholder: 'my-app/production', after: ['mount'], check: checkPath },
+    {
+      kind: 'text',
+      id: 'path',
+      label: 'Path',
+      placeholder: 'my-app/production',
+      after: ['mount'],
+      check: checkTargetPath,
+    },
   ],
   options: [],
   describeTarget: ({ mount = '', path = '' }, { address = '', namespace = '' }) => ({

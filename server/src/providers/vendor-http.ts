@@ -232,6 +232,9 @@ const messagePaths: readonly (string | number)[][] = [
 ]
 
 function messageOf({ json }: VendorResponse): string | undefined {
+  const errors = at(json, 'errors')
+  const texts = Array.isArray(errors) ? errors.filter((error) => typeof error === 'string' && error !== '') : []
+  if (texts.length > 1) return texts.join('\n* ')
   for (const path of messagePaths) {
     const value = at(json, ...path)
     // Not truncated here: scrubbing would not recognise half of a value.

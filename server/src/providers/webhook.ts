@@ -3,6 +3,7 @@
  * Webhooks scheme. The receiver's state is unknown and cannot be read back.
  */
 import { createHash, createHmac, randomBytes } from 'node:crypto'
+import { VendorFault } from './fault.ts'
 import type { Connection, Op, OpResult, Provider, Values } from './provider.ts'
 
 const secretPrefix = 'whsec_'
@@ -37,7 +38,7 @@ async function post(connection: Connection, runKey: Buffer, message: Message): P
   const id = `msg_${createHmac('sha256', runKey).update(body).digest('hex').slice(0, 32)}`
   const key = Buffer.from(secret.slice(secretPrefix.length), 'base64')
   const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')
-  await connection.http.send({
+  const { status } = await connection.http.send({
     method: 'POST',
     url,
     headers: {
@@ -47,7 +48,15 @@ async function post(connection: Connection, runKey: Buffer, message: Message): P
       'webhook-signature': `v1,${signature}`,
     },
     body,
+    accept: [413],
   })
+  // A smaller part of the push may still fit, as after a refusal of one value.
+  if (status === 413) throw new VendorFault('invalid', 'A message is too large for the receiver (413).', tooLarge)
+}
+
+const tooLarge = {
+  status: 413,
+  remedy: 'Raise the limit of the receiver, or send only the names of the keys, which the mapping step offers.',
 }
 
 const newRunKey = () => randomBytes(32)

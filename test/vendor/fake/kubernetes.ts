@@ -46,7 +46,8 @@ export type FakeKubernetes = Fake & {
   setImmutable(): void
 }
 
-export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } = {}): FakeKubernetes {
+/** `mayGet`: false for a role without the right to read Secrets. */
+export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true, mayGet = true } = {}): FakeKubernetes {
   const violations: string[] = []
   let secret: Secret | undefined
   let exists = true
@@ -73,8 +74,12 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
       return exists ? { status: 200, body: namespaceBody(namespace) } : notFound('namespaces', namespace)
     }
     if (path === `/api/v1/namespaces/${namespace}/secrets` && method === 'POST') return createSecret(request)
-    if (path !== `/api/v1/namespaces/${namespace}/secrets/${name}`) {
-      return status(403, 'Forbidden', `secrets is forbidden: User "ops" cannot ${method} resource`)
+    if (path !== `/api/v1/namespaces/${namespace}/secrets/${name}` || (method === 'GET' && !mayGet)) {
+      return status(
+        403,
+        'Forbidden',
+        `secrets is forbidden: User "ops" cannot ${method.toLowerCase()} resource "secrets"`,
+      )
     }
     if (method === 'PATCH') return patchSecret(request)
     if (secret === undefined) return notFound('secrets', name)

@@ -8,6 +8,7 @@ const token = 'hvs.fake-token-of-nobody'
 const loginToken = 'hvs.fake-token-by-approle'
 const role = { roleId: 'fake-role-id-0001', secretId: 'fake-secret-id-0001' }
 const path = 'shop/production'
+const denied = '1 error occurred:\n\t* permission denied\n\n'
 
 export type FakeVault = Fake & {
   /** Like `vault kv delete`: the version stays, but its data is not readable. */
@@ -19,15 +20,15 @@ export type FakeVault = Fake & {
 }
 
 /**
- * `patches`: false before 1.9, which has no PATCH. `mayPatch`: false for policies without the patch capability.
- * `kvVersion`: version of the mount. `tellsWhich`: older servers say which part of an AppRole is wrong.
+ * `kvVersion`: version of the mount. `tellsWhich`: older servers say which part of an AppRole is wrong. `hasNamespaces`:
+ * false for servers that ignore their header. `hasDefaultPolicy`: false for a token that may not look itself up.
  */
 export function fakeVault({
   method = 'token',
-  patches = true,
-  mayPatch = true,
   kvVersion = '2',
   tellsWhich = false,
+  hasNamespaces = true,
+  hasDefaultPolicy = true,
 } = {}): FakeVault {
   const versions: Version[] = []
   const violations: string[] = []
@@ -49,15 +50,18 @@ export function fakeVault({
   })
 
   function answer(request: FakeRequest): FakeAnswer {
-    if (request.headers['x-vault-namespace'] !== 'team-a') return errors(403, 'permission denied')
+    const isInside = !hasNamespaces || request.headers['x-vault-namespace'] === 'team-a'
+    if (!isInside) return errors(403, 'permission denied')
     if (request.path === '/v1/auth/approle/login') return logIn(request)
     if (/^\/v1\/auth\/[^/]+\/login$/.test(request.path)) return errors(403, 'permission denied')
     const isKnown = [token, loginToken].includes(request.headers['x-vault-token'] ?? '')
     if (request.path === '/v1/sys/internal/ui/mounts') return secret({ auth: {}, secret: isKnown ? mounts() : {} })
     if (!isKnown) return errors(403, '2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n')
-    if (request.path === '/v1/auth/token/lookup-self')
+    if (request.path === '/v1/auth/token/lookup-self') {
+      if (!hasDefaultPolicy) return errors(403, denied)
       return secret({ display_name: 'token-ops', policies: ['coffer'] })
-    if (request.path === `/v1/sys/internal/ui/mounts/secret/${path}`) {
+    }
+    if (request.path.startsWith('/v1/sys/internal/ui/mounts/secret/')) {
       return exists
         ? secret({ ...mounts()['secret/'], path: 'secret/' })
         : errors(403, 'preflight capability check returned 403')
@@ -65,9 +69,16 @@ export function fakeVault({
     const match = /^\/v1\/secret\/data\/(.+[^/])$/.exec(request.path)
     if (match === null) return errors(404, `no handler for route "${request.path.slice(4)}". route entry not found.`)
     if (!exists) return errors(404, `no handler for route "${request.path.slice(4)}". route entry not found.`)
-    if (match[1] !== path) return errors(403, 'permission denied')
-    if (kvVersion === '1') return request.method === 'GET' ? errors(404) : { status: 204 }
+    if (match[1] !== path) return errors(403, denied)
+    if (kvVersion === '1') return answerOldMount(request)
     return data(request)
+  }
+
+  /** Version 1 has no path data/: a secret that somebody stored under that name is returned as it is. */
+  function answerOldMount({ method }: FakeRequest): FakeAnswer {
+    if (method !== 'GET') return { status: 204 }
+    const latest = versions.at(-1)
+    return latest === undefined ? errors(404) : secret(latest.data)
   }
 
   function logIn({ method, json }: FakeRequest): FakeAnswer {
@@ -98,7 +109,7 @@ export function fakeVault({
 
   const isDead = (version: Version) => version.deletedAt !== '' || version.destroyed
 
-  function data({ method, headers, json }: FakeRequest): FakeAnswer {
+  function data({ method, json }: FakeRequest): FakeAnswer {
     const latest = versions.at(-1)
     if (method === 'GET') {
       if (latest === undefined) return errors(404)
@@ -106,29 +117,18 @@ export function fakeVault({
         ? secret({ data: null, metadata: metadata(latest) }, 404)
         : secret({ data: latest.data, metadata: metadata(latest) })
     }
-    if (method === 'PATCH' && !patches) return errors(405)
-    if (method === 'PATCH' && !mayPatch) return errors(403, '1 error occurred:\n\t* permission denied\n\n')
-    if (method !== 'POST' && method !== 'PUT' && method !== 'PATCH') return errors(405)
+    // Coffer's policy does not allow PATCH.
+    if (method !== 'POST' && method !== 'PUT') return errors(403, denied)
 
     const { data: given, options = {}, ...rest } = (json ?? {}) as { data?: Data; options?: { cas?: unknown } }
     if (Object.keys(rest).length > 0) violations.push(`unknown fields: ${Object.keys(rest)}`)
-    if (method === 'PATCH' && headers['content-type'] !== 'application/merge-patch+json') {
-      return errors(415, 'PATCH requires Content-Type of application/merge-patch+json')
-    }
     if (given === undefined) return errors(400, 'no data provided')
-    if (method === 'PATCH' && latest === undefined) return errors(404)
     // The mount requires check-and-set, so that a write without it fails here.
     if (options.cas === undefined) return errors(400, 'check-and-set parameter required for this call')
     if (options.cas !== versions.length) return errors(400, 'check-and-set parameter did not match the current version')
-    if (method === 'PATCH' && latest !== undefined && isDead(latest)) return secret(metadata(latest), 404)
     const refused = Object.keys(given).find((name) => fake.refusedNames.has(name))
     if (refused !== undefined) return errors(400, `error converting input ${given[refused]} for field "${refused}"`)
-    return secret(metadata(store(method === 'PATCH' ? merge(latest?.data ?? {}, given) : given)))
-  }
-
-  /** JSON merge patch (RFC 7396), limited to the one level that secrets have. */
-  function merge(before: Data, patch: Data): Data {
-    return Object.fromEntries(Object.entries({ ...before, ...patch }).filter(([, value]) => value !== null))
+    return secret(metadata(store(given)))
   }
 
   function store(next: Data): Version {
@@ -153,7 +153,10 @@ export function fakeVault({
     answer,
     violations,
     state: () => new Map(Object.entries(live()).map(([name, value]) => [name, String(value)])),
-    tamper: (name, value) => void store(merge(live(), { [name]: value ?? null })),
+    tamper(name, value) {
+      const { [name]: _before, ...others } = live()
+      store(value === undefined ? others : { ...others, [name]: value })
+    },
     setTarget: (value) => {
       exists = value
     },

@@ -21,10 +21,16 @@ type FakeReceiver = Fake & {
   readonly ids: Map<string, string>
 }
 
+type Parts = {
+  clock?: () => number
+  /** Larger messages are refused with 413, as by a proxy. */
+  maxBytes?: number
+}
+
 /**
  * `clock`: for tests with a simulated clock; then the library computes only the signature, since it checks real time.
  */
-export function fakeReceiver({ clock }: { clock?: () => number } = {}): FakeReceiver {
+export function fakeReceiver({ clock, maxBytes = 1024 * 1024 }: Parts = {}): FakeReceiver {
   const values = new Map<string, string>()
   const violations: string[] = []
   const messages: Record<string, unknown>[] = []
@@ -34,6 +40,7 @@ export function fakeReceiver({ clock }: { clock?: () => number } = {}): FakeRece
   function answer({ method, path, headers, text }: FakeRequest): FakeAnswer {
     if (!exists || path !== '/coffer') return { status: 410, body: { message: 'No longer wanted.' } }
     if (method !== 'POST' || headers['content-type'] !== 'application/json') violations.push(`${method} of no JSON`)
+    if (Buffer.byteLength(text) > maxBytes) return { status: 413, body: '<html>413 Request Entity Too Large</html>' }
     let message: Message
     try {
       message = (clock ? verifyAt(clock(), text, headers) : new Webhook(secret).verify(text, { ...headers })) as Message

@@ -37,15 +37,19 @@ test.each(spellings)('a value quoted %s and truncated by a vendor is hidden', (_
   expect(scrub(`starts with ${quoted.slice(0, 20)}…`, [secret])).toBe('starts with [hidden]…')
 })
 
-test('a short value is hidden as a whole word, and other words stay readable', () => {
-  expect(scrub('value "on" is wrong: once upon', ['on'])).toBe('value "[hidden]" is wrong: once upon')
-  expect(scrub('port 80 or 8080', ['80'])).toBe('port [hidden] or 8080')
+test.each([
+  ['eu-cent', 'no such region eu-central-1 in eu-cent'],
+  ['1', 'port 1 or 80 of host 1'],
+  ['on', 'value "on" is wrong: once upon'],
+  ['seven77', 'seven77'],
+])('a value of less than eight characters garbles no sentence: %s', (value, text) => {
+  expect(scrub(text, [value, value.padEnd(12, '\n')])).toBe(text)
 })
 
-test('no text keeps a secret of four or more characters', () => {
+test('no text keeps a secret of eight or more characters', () => {
   fc.assert(
     fc.property(
-      fc.string({ minLength: 4, unit: anyCharacter }).filter((secret) => secret.trim().length >= 4),
+      fc.string({ minLength: 8, unit: anyCharacter }).filter((secret) => secret.trim().length >= 8),
       fc.string(),
       fc.string(),
       (secret, before, after) => {
@@ -55,6 +59,29 @@ test('no text keeps a secret of four or more characters', () => {
     ),
     { numRuns: times(200, 2_000) },
   )
+})
+
+test.each([
+  ['1 error occurred:\n\t* permission denied\n\n', 'permission denied'],
+  ['2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n', 'permission denied; invalid token'],
+  ['first\n* second', 'first; second'],
+  ['one line\r\nand another', 'one line and another'],
+])('a list of errors is quoted on one line: %j', (vendorMessage, said) => {
+  const fault = new VendorRefusal('scope', 'unused', { status: 403, vendorMessage })
+  expect(explainFault('Vault', fault, [])).toBe(
+    `Vault answered 403: ${said}. The credential lacks permissions: grant it those that the auth step lists, or enter another one.`,
+  )
+})
+
+test('a multi-line secret in a list of errors is hidden before the list becomes one line', () => {
+  const secret = 'first line of it\n\t* second line of it'
+  const fault = new VendorRefusal('invalid', 'unused', { status: 400, vendorMessage: `bad: ${secret}\n\t* other` })
+  expect(explainFault('Vault', fault, [secret])).toMatch(/^Vault answered 400: bad: \[hidden\]; other\. /)
+})
+
+test('a remedy of the provider replaces the advice for the kind of fault', () => {
+  const fault = new VendorFault('gone', 'The Secret is immutable.', { remedy: 'Delete it.' })
+  expect(explainFault('Kubernetes', fault, [])).toBe('Kubernetes: The Secret is immutable. Delete it.')
 })
 
 test('an explanation is the vendor’s message, scrubbed and then shortened, and the remedy', () => {

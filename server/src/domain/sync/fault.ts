@@ -56,18 +56,23 @@ export function explainFault(
 
 function saidIn({ facts: { vendorMessage = '', status } }: VendorRefusal, secrets: readonly string[]): string {
   const isQuotable = vendorMessage.length <= maxQuotableLength
-  const said = isQuotable
-    ? scrub(vendorMessage, secrets)
-        .replace(/\p{Cc}/gu, '')
-        .slice(0, maxMessageLength)
-    : ''
+  const said = isQuotable ? onOneLine(scrub(vendorMessage, secrets)).slice(0, maxMessageLength) : ''
   return `${status === undefined ? 'refused it' : `answered ${status}`}${said && `: ${said}`}`
 }
+
+/** Some services send a list of errors with a count, line breaks and bullets. Call after `scrub`: secrets have lines. */
+const onOneLine = (text: string): string =>
+  text
+    .replace(/^\d+ errors? occurred:\s*\*\s+/, '')
+    .replace(/\s*\n\s*\*\s+/g, '; ')
+    .replace(/\p{Cc}+/gu, ' ')
+    .trim()
 
 function adviceOn(fault: VendorFault, telling: Telling): string {
   const { kind, facts } = fault
   if (telling === 'removal' && needsPerson(fault)) return adviceInRemoval
   if (facts.isUntrusted) return adviceUntrusted
+  if (facts.remedy !== undefined) return facts.remedy
   if (telling !== 'awaited') return advice[kind]
   return facts.isUnreached ? adviceUnreached : adviceAtOnce[kind]
 }
@@ -103,29 +108,26 @@ export function secretTextsOf(provider: Provider, credential: Values): string[] 
   })
 }
 
-const minTokenLength = 8
-
 /** The parts of a URL after the host that may be tokens: the whole rest, and each part that is long enough. */
 function longPartsOf(address: string): string[] {
   const url = URL.parse(address)
   if (!url) return []
   const rest = url.pathname + url.search
-  return [rest, ...rest.split(/[/?&=]/)].filter(({ length }) => length >= minTokenLength)
+  return [rest, ...rest.split(/[/?&=]/)].filter(({ length }) => length >= minSecretLength)
 }
 
 const hidden = '[hidden]'
 
+/** Shorter values are words such as "eu" or "1", which sentences are full of: hiding them would only garble the text. */
+const minSecretLength = 8
+
 /**
- * Removes every secret from a text, in all forms in which vendors quote it: plain, escaped, encoded or truncated. Other
- * text stays readable.
+ * Removes every secret of eight characters and more from a text, in all forms in which vendors quote it: plain, escaped,
+ * encoded or truncated. Other text stays readable.
  */
 export function scrub(text: string, secrets: readonly string[]): string {
-  let result = text
   const spellings = allSpellings(secrets)
-  for (const spelling of spellings) {
-    if (spelling.length >= 4) result = result.replaceAll(spelling, hidden)
-    else result = result.replace(new RegExp(`(?<![A-Za-z0-9])${RegExp.escape(spelling)}(?![A-Za-z0-9])`, 'g'), hidden)
-  }
+  let result = spellings.reduce((left, spelling) => left.replaceAll(spelling, hidden), text)
   for (const spelling of spellings) result = hideBeginnings(result, spelling)
   return result
 }
@@ -158,9 +160,9 @@ function allSpellings(secrets: readonly string[]): readonly string[] {
 const headLength = 12
 
 function spellingsOf(secret: string): string[] {
-  if (secret.trim() === '') return []
+  if (secret.trim().length < minSecretLength) return []
   const bytes = Buffer.from(secret)
-  const lines = secret.split(/\r?\n/).filter((line) => line.trim().length >= 4)
+  const lines = secret.split(/\r?\n/).filter((line) => line.trim().length >= minSecretLength)
   const encoded = [
     JSON.stringify(secret).slice(1, -1),
     encodeURIComponent(secret),

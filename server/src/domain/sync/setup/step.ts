@@ -151,7 +151,9 @@ async function fieldToBlame({ kind, facts }: VendorFault, tried: Tried): Promise
     if (!isFault(error)) throw error
     return undefined
   })
-  return wrong ?? password ?? fields.findLast((field) => isRefusable(field) && answers[field.id] !== undefined)?.id
+  // A right is missing: that is a matter of the credential, which the explanation says, and of no answer here.
+  if (wrong !== undefined || password !== undefined || kind === 'scope') return wrong ?? password
+  return fields.findLast((field) => isRefusable(field) && answers[field.id] !== undefined)?.id
 }
 
 async function saveDraft(ctx: Context, setup: Setup, step: FlowAnswers['step'], draft: SyncDraft): Promise<void> {

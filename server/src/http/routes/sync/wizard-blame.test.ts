@@ -186,7 +186,6 @@ type Interceptor = (request: FakeRequest) => InjectedFailure | undefined
 const listPaths: Readonly<Record<string, RegExp>> = {
   'github-actions': /^\/(api\/v3\/)?user\/(repos|orgs)/,
   'gitlab-ci': /^\/api\/v4\/(projects|groups)\?/,
-  kubernetes: /^\/api\/v1\/namespaces\?/,
   netlify: /^\/api\/v1\/(accounts|sites)(\?|$)/,
 }
 
