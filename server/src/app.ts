@@ -276,6 +276,7 @@ async function assemble(
     program,
     setupCode: createSetupCode(config.setupCode, keys),
     setupCodeFile: createSetupCodeFile(config.dataDir, log),
+    startedAt: now(),
     slots: createSlots(),
   }
   return { config, engine, store, keys, ...memories, ...outside, ...own, now, log }

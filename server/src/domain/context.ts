@@ -35,6 +35,8 @@ export type Services = {
   readonly program: readonly string[] | undefined
   /** Version of the server. */
   readonly version: string
+  /** Start of this node. */
+  readonly startedAt: number
   readonly setupCode: SetupCode
   readonly setupCodeFile: SetupCodeFile
   readonly engine: Engine

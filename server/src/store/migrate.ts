@@ -28,6 +28,7 @@ import { custody } from './migrations/021-custody.ts'
 import { lease } from './migrations/022-lease.ts'
 import { authority } from './migrations/024-authority.ts'
 import { passwordReset } from './migrations/025-password-reset.ts'
+import { syncRun } from './migrations/026-sync-run.ts'
 
 const migrations = [
   foundation,
@@ -54,6 +55,7 @@ const migrations = [
   lease,
   authority,
   passwordReset,
+  syncRun,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

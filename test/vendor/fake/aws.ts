@@ -68,7 +68,7 @@ type Statement = {
 export type AwsPolicy = { readonly Statement: readonly Statement[] }
 
 /** What an action is about: `*` for actions without a resource. */
-export type AwsResource = { readonly arn: string; readonly tags: readonly Tag[] }
+type AwsResource = { readonly arn: string; readonly tags: readonly Tag[] }
 type Asked = { readonly action: string; readonly region: string; readonly tags: readonly Tag[] }
 
 /** Evaluates what the policies of our forms use: actions, resources, and conditions on tags and on the region. */

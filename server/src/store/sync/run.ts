@@ -24,11 +24,14 @@ const columns = fragment(`
 
 export function syncRunStore(db: Db) {
   return {
+    /** Replaces the record that another node made when it took this run for dead. */
     async insert(run: SyncRunRecord): Promise<void> {
       await db.run(sql`
         insert into sync_run (id, sync_id, cause, state, started_at, ended_at, counts, error, attempts, items)
         values (${run.id}, ${run.syncId}, ${run.cause}, ${run.state}, ${run.startedAt}, ${run.endedAt},
-          ${JSON.stringify(run.counts)}, ${run.error}, ${run.attempts}, ${JSON.stringify(run.items)})`)
+          ${JSON.stringify(run.counts)}, ${run.error}, ${run.attempts}, ${JSON.stringify(run.items)})
+        on conflict (id) do update set state = excluded.state, ended_at = excluded.ended_at, counts = excluded.counts,
+          error = excluded.error, items = excluded.items`)
     },
 
     async find(id: string, syncId: string): Promise<SyncRunRecord | undefined> {

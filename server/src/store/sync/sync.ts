@@ -75,10 +75,19 @@ export type SyncRecord = {
   readonly updatedAt: number
 }
 export type SealedSync = SyncRecord & { readonly sealed: Uint8Array }
-export type ClaimedSync = SealedSync & { readonly leaseUntil: number }
+export type ClaimedSync = SealedSync & { readonly leaseUntil: number; readonly run: RunMark }
+
+/** A run from its claim to its end: its id, its start, and the process that does it. */
+export type RunMark = {
+  readonly id: string
+  readonly at: number
+  readonly host: string
+  readonly pid: number
+  readonly since: number
+}
 
 /** No delay is longer than a day: a due time or lease beyond this limit comes from a clock that was wrong. */
-const maxDelayMs = 2 * 24 * 60 * 60 * 1_000
+export const maxDelayMs = 2 * 24 * 60 * 60 * 1_000
 
 const columns = fragment(`
   id, workspace_id as "workspaceId", project_id as "projectId", provider, name, state,
@@ -212,9 +221,11 @@ export function syncStore(db: Db, keys: Keys) {
           and (state in ('active', 'failing') or (state = 'blocked' and reason = 'source'))`)
     },
 
+    /** True too if a run has died: it must be recorded, even if its sync is not due. */
     async hasDue(nowMs: number): Promise<boolean> {
+      const far = nowMs + maxDelayMs
       const row = await db.one(sql`
-        select id from sync where due_at <= ${nowMs} or due_at > ${nowMs + maxDelayMs} limit 1`)
+        select id from sync where due_at <= ${nowMs} or due_at > ${far} or lease_until < ${nowMs} limit 1`)
       return row !== undefined
     },
 
@@ -222,12 +233,14 @@ export function syncStore(db: Db, keys: Keys) {
      * Claims the next due sync that no run holds, unless its credential is already used by as many runs as allowed.
      * `fence` rises with every claim, which exposes a run that comes back late.
      */
-    async claim(nowMs: number, leaseUntil: number, exceptOf: readonly string[]): Promise<ClaimedSync | undefined> {
+    async claim(run: RunMark, leaseUntil: number, exceptOf: readonly string[]): Promise<ClaimedSync | undefined> {
+      const nowMs = run.at
       const far = nowMs + maxDelayMs
       // One claim at a time; otherwise two nodes could both see room for one more run.
       await db.one(sql`select id from instance where id = 1 ${forUpdate}`)
-      return db.one<ClaimedSync>(sql`
-        update sync set fence = fence + 1, lease_until = ${leaseUntil}
+      const claimed = await db.one<Omit<ClaimedSync, 'run'>>(sql`
+        update sync set fence = fence + 1, lease_until = ${leaseUntil}, run = ${JSON.stringify(run)},
+          run_fence = fence + 1
         where id = (
           select c.id from sync c
           where (c.due_at <= ${nowMs} or c.due_at > ${far}) and not (c.workspace_id ${anyOf(exceptOf)})
@@ -238,6 +251,7 @@ export function syncStore(db: Db, keys: Keys) {
           -- Once more, of the row as it is when its turn has come: somebody may have paused it meanwhile.
           and (due_at <= ${nowMs} or due_at > ${far}) and (coalesce(lease_until, 0) < ${nowMs} or lease_until > ${far})
         returning ${columns}, lease_until as "leaseUntil"`)
+      return claimed && { ...claimed, run }
     },
 
     /** Stores the result of a run; a change that arrived meanwhile makes the sync due again. False for a lost fence. */
@@ -260,7 +274,7 @@ export function syncStore(db: Db, keys: Keys) {
       // A change that arrived meanwhile may have fixed a problem of the source.
       const isOfSource = end.reason === 'source' ? 1 : 0
       const changed = await db.run(sql`
-        update sync set lease_until = null, last_error = ${end.lastError}, reason = ${end.reason},
+        update sync set lease_until = null, run = null, last_error = ${end.lastError}, reason = ${end.reason},
           state = case when state in ('paused', 'removing') then state else ${end.state} end,
           trigger_next = case
             when ${isDone} = 0 or change_count = ${sync.changeCount} then ${end.triggerNext} else 'change' end,

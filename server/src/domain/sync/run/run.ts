@@ -28,6 +28,7 @@ import { type Inspection, inspectTarget, namedToAll } from '../inspect.ts'
 import { macKeyOf, readLedger } from '../ledger.ts'
 import { isMassDelete } from '../plan.ts'
 import { readSource, type Source } from '../source.ts'
+import { endDeadRuns, markOf } from './dead.ts'
 import { leaseSync, type SyncLease } from './lease.ts'
 import { Blocked, changes, countItems, Interrupted, nextOf, runStateOf } from './outcome.ts'
 import { pushPlan } from './push.ts'
@@ -45,7 +46,10 @@ export async function claimSync(
 ): Promise<ClaimedSync | undefined> {
   const at = services.now()
   if (!(await services.store.syncs.hasDue(at))) return undefined
-  return inQuietTransaction(services, 'sync-claim', (store) => store.syncs.claim(at, at + leaseMs, exceptOf))
+  return inQuietTransaction(services, 'sync-claim', async (store) => {
+    await endDeadRuns(services, store, at)
+    return store.syncs.claim(markOf(newId(), at), at + leaseMs, exceptOf)
+  })
 }
 
 /** Facts about a run, known even if an error ends it. */
@@ -66,7 +70,7 @@ export async function runSync(services: Services, sync: ClaimedSync, signal: Abo
     request: { id: newId(), ...noRequest },
     run: newRun(),
   }
-  const report: Report = { startedAt: ctx.now(), items: [], unchanged: 0, secrets: [] }
+  const report: Report = { startedAt: sync.run.at, items: [], unchanged: 0, secrets: [] }
   const overdue = AbortSignal.timeout(maxRunMs)
   const early = AbortSignal.any([signal, overdue])
   const lease = leaseSync(ctx, sync)
@@ -244,7 +248,7 @@ async function begin(
 
 async function conclude(
   ctx: Context,
-  sync: SealedSync,
+  sync: ClaimedSync,
   lease: SyncLease,
   { startedAt, items, unchanged, secrets }: Report,
   error: unknown,
@@ -262,7 +266,7 @@ async function conclude(
   const isRemoved = sync.state === 'removing' && error === undefined && counts.failed === 0
   const isWorthTelling = items.length > 0 || error !== undefined || sync.triggerNext !== 'change'
   const run: SyncRunRecord = {
-    id: newId(),
+    id: sync.run.id,
     syncId: sync.id,
     cause: sync.failCount > 0 && sync.triggerNext === 'change' ? 'retry' : sync.triggerNext,
     state,

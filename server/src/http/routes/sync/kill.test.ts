@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import type { SyncRun } from '@coffer/contract/sync'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { engine, openService, registerOwner, startService, type TestService } from '../../../../../test/harness.ts'
 import { loopbackAllowed } from '../../../../../test/issuer.ts'
@@ -59,6 +60,27 @@ function startPushing(laterMs: number): Program {
 }
 
 const state = () => Object.fromEntries(running.fake.state())
+
+test('a node that starts after a kill -9 continues at once, and the killed run shows as interrupted', async () => {
+  await world.project.set('development', { ALPHA: 'value before the kill' })
+  await world.project.must('POST', `/sync/${id}/run`)
+  const program = startPushing(0)
+  running.injectFailure = () => {
+    program.kill('SIGKILL')
+    return { kind: 'drop', after: false }
+  }
+  await program.ended
+  running.injectFailure = undefined
+  const restarted = await openService({ ...service.settings }, service.dataDir)
+  expect(await pushDue({ service: restarted })).toBe(1)
+  await restarted.stop()
+  expect(state()).toMatchObject({ ALPHA: 'value before the kill' })
+  const runs = await world.project.must<SyncRun[]>('GET', `/sync/${id}/run?limit=2`)
+  expect(runs.map((run) => [run.trigger, run.state])).toEqual([
+    ['manual', 'succeeded'],
+    ['manual', 'interrupted'],
+  ])
+})
 
 test('kill -9 at any call of a push loses nothing, duplicates nothing and changes no foreign entry', {
   timeout: 900_000,

@@ -1,6 +1,8 @@
 /** The lease of a sync: one node runs it at a time, and neither a dead node nor a wrong clock stops it for good. */
+import { spawnSync } from 'node:child_process'
 import type { SyncRun } from '@coffer/contract/sync'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { engine } from '../../../../../test/harness.ts'
 import { pushDue, readSync, resetSyncs, type SyncWorld, setUpSync, startSyncWorld } from '../../../../../test/sync.ts'
 import { fakeHeroku } from '../../../../../test/vendor/fake/heroku.ts'
 import { claimSync, runSync } from '../../../domain/sync/run/run.ts'
@@ -27,11 +29,49 @@ const runsOf = (id: string) => world.project.must<SyncRun[]>('GET', `/sync/${id}
 test('a sync of a dead node waits for its lease to expire, even if a run is requested', async () => {
   const id = await setUpSync(world)
   const { services } = world.service.app
+  const startedAt = services.now()
   expect(await claimSync(services)).toMatchObject({ id })
   await world.project.must('POST', `/sync/${id}/run`)
   expect(await pushDue(world, leaseMs - 5_000)).toBe(0)
   expect(await pushDue(world, 6_000)).toBe(1)
   expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+  const [next, dead] = await runsOf(id)
+  expect(next).toMatchObject({ trigger: 'manual', state: 'succeeded' })
+  expect(dead).toMatchObject({
+    state: 'interrupted',
+    startedAt: new Date(startedAt).toISOString(),
+    error: expect.stringMatching(/^The process that ran it ended without notice\./),
+  })
+})
+
+test('a run that died shows as interrupted although its sync is paused', async () => {
+  const id = await setUpSync(world)
+  await claimSync(world.service.app.services)
+  await world.project.must('POST', `/sync/${id}/pause`)
+  expect(await pushDue(world, leaseMs + 1_000)).toBe(0)
+  expect(await runsOf(id)).toMatchObject([{ state: 'interrupted' }])
+})
+
+test.each([
+  ['of the same host', {}],
+  ['in a container of another name', { host: 'the container before' }],
+])('a restarted node does not wait for the lease of its predecessor %s', async (_title, changed) => {
+  const id = await setUpSync(world)
+  const { services } = world.service.app
+  const died = await claimSync(services)
+  if (!died) throw new Error('the sync is not due')
+  // The claim of a process that has ended.
+  const { pid } = spawnSync(process.execPath, ['--version'])
+  const run = JSON.stringify({ ...died.run, pid, since: 0, ...changed })
+  await services.engine.transaction('test', ({ db }) => db.run(sql`update sync set run = ${run} where id = ${id}`))
+  const isHere = !('host' in changed) || engine === 'sqlite'
+  const restarted = { ...services, startedAt: services.now() + 1 }
+  expect((await claimSync(services))?.id).toBeUndefined()
+  const next = await claimSync(restarted)
+  expect(next?.id).toBe(isHere ? id : undefined)
+  if (next) await runSync(restarted, next, new AbortController().signal)
+  expect((await runsOf(id)).map((one) => one.state)).toEqual(isHere ? ['succeeded', 'interrupted'] : [])
+  if (!isHere) expect(await pushDue(world, leaseMs + 1_000)).toBe(1)
 })
 
 test.each([
