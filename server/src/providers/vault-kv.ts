@@ -2,21 +2,26 @@
  * One path of a KV version 2 store, in HashiCorp Vault or OpenBao. Every name is a key inside the path, beside keys of
  * others. Each write names the version it is based on (check-and-set), so it never undoes somebody else's write.
  */
-import { randomUUID } from 'node:crypto'
 import { parseExactly } from './exact-json.ts'
 import { VendorFault } from './fault.ts'
 import { unlessForbidden } from './offered-options.ts'
 import { checkOrigin, originOf } from './origin.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem, Values } from './provider.ts'
 import { giveUp } from './retry.ts'
-import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
+import {
+  checkPath,
+  encodePath,
+  isForbidden,
+  openVault,
+  sendToVault,
+  type VaultSession,
+  verifyVault,
+} from './vault-session.ts'
+import { faultOf, type VendorResponse } from './vendor-http.ts'
 import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 /** The session of one run. */
-type Vault = {
-  readonly connection: Connection
-  /** Logs in at most once. A token that was entered needs no login and has no account yet. */
-  login(): Promise<{ readonly token: string; readonly account?: string }>
+type Vault = VaultSession & {
   /** The data as listed, on which the plan is based. */
   seen: Snapshot['data']
 }
@@ -25,119 +30,11 @@ type Vault = {
 type Snapshot = { readonly version: number; readonly data: ReadonlyMap<string, unknown> | undefined }
 
 const maxAttempts = 5
-const pathPattern = /^(?!\.{1,2}(\/|$))[A-Za-z0-9_.@:+=-]+(\/(?!\.{1,2}(\/|$))[A-Za-z0-9_.@:+=-]+)*$/
-
-function checkPath(value: string): string | undefined {
-  return pathPattern.test(value)
-    ? undefined
-    : 'is not a path: use letters, digits and _ . @ : + = -, separated by single slashes.'
-}
-
-const encodePath = (path = '') => path.split('/').map(encodeURIComponent).join('/')
-const urlOf = ({ credential }: Connection, path: string) => `${originOf(credential.address ?? '')}/v1/${path}`
 const dataPath = ({ target }: Connection) => `${encodePath(target.mount)}/data/${encodePath(target.path)}`
-
-const headersOf = ({ credential }: Connection) => ({
-  'x-vault-request': 'true',
-  ...(credential.namespace && { 'x-vault-namespace': credential.namespace }),
-})
-
-/** An expired token gets a 403, like a forbidden path; only the message differs, and only on recent servers. */
-const isInvalidToken = ({ json }: VendorResponse) =>
-  /invalid token|bad token/.test(String(maybeTextAt(json, 'errors', 0)))
-
-const sort = (response: VendorResponse) =>
-  response.status === 403 && isInvalidToken(response) ? ('auth' as const) : undefined
-
-const isForbidden = (response: VendorResponse) => response.status === 403 && !isInvalidToken(response)
-
-/**
- * Some servers say which id is wrong. A missing AppRole mount is refused like any path without a token, and so is a
- * namespace that does not exist.
- */
-const blameLogin = (connection: Connection) => (response: VendorResponse) => {
-  if (response.status === 400)
-    return /role id/i.test(maybeTextAt(response.json, 'errors', 0) ?? '') ? 'roleId' : 'secretId'
-  return connection.credential.namespace && isForbidden(response) ? 'namespace' : 'approleMount'
-}
-
-const refusedLogin = ({ status }: VendorResponse) => (status === 400 || status === 403 ? ('auth' as const) : undefined)
-
-async function logIn(connection: Connection): Promise<{ token: string; account: string }> {
-  const { approleMount, roleId, secretId } = connection.credential
-  const { json } = await connection.http.send({
-    method: 'POST',
-    url: urlOf(connection, `auth/${encodePath(approleMount || 'approle')}/login`),
-    headers: headersOf(connection),
-    json: { role_id: roleId, secret_id: secretId },
-    isRead: true,
-    sort: refusedLogin,
-    blame: blameLogin(connection),
-  })
-  return {
-    token: textAt(json, 'auth', 'client_token'),
-    account: maybeTextAt(json, 'auth', 'metadata', 'role_name') ?? 'AppRole',
-  }
-}
-
-function open(connection: Connection): Vault {
-  const { method, token = '' } = connection.credential
-  let login: ReturnType<Vault['login']> | undefined
-  return {
-    connection,
-    login() {
-      login ??= method === 'approle' ? logIn(connection) : Promise.resolve({ token })
-      return login
-    },
-    seen: undefined,
-  }
-}
-
-async function send(vault: Vault, path: string, request: Omit<VendorRequest, 'url'>): Promise<VendorResponse> {
-  const { connection } = vault
-  const headers = { ...headersOf(connection), 'x-vault-token': (await vault.login()).token, ...request.headers }
-  return connection.http.send({ sort, ...request, headers, url: urlOf(connection, path) })
-}
-
-async function verify(connection: Connection): Promise<string> {
-  const vault = open(connection)
-  const account = (await vault.login()).account ?? (await lookUpToken(vault))
-  if (connection.credential.namespace) await requireNamespaces(vault)
-  return account
-}
-
-const lookUpPath = 'auth/token/lookup-self'
-
-/** Every valid token may read the list of mounts, so that list tells a missing right from a wrong namespace or token. */
-async function lookUpToken(vault: Vault): Promise<string> {
-  const response = await send(vault, lookUpPath, { method: 'GET', accept: isForbidden })
-  if (response.status === 200) return textAt(response.json, 'data', 'display_name')
-  const { status } = await send(vault, 'sys/internal/ui/mounts', { method: 'GET', accept: [403, 404] })
-  if (status === 200) {
-    throw new VendorFault('scope', 'The token may not look itself up.', {
-      status: response.status,
-      field: 'token',
-      remedy: 'Attach the policy "default" to it, or enter another token.',
-    })
-  }
-  const { credential, now } = vault.connection
-  throw credential.namespace ? faultOf(response, now(), 'gone', 'namespace') : faultOf(response, now(), 'auth')
-}
-
-/** A server without namespaces ignores their header, so it also accepts one that cannot exist. */
-async function requireNamespaces(vault: Vault): Promise<void> {
-  const headers = { 'x-vault-namespace': `coffer-${randomUUID()}` }
-  const { status } = await send(vault, lookUpPath, { method: 'GET', headers, accept: [400, 403, 404] })
-  if (status !== 200) return
-  throw new VendorFault('gone', 'The server has no namespaces, and ignores the one that was entered.', {
-    field: 'namespace',
-    remedy: 'Leave this field empty.',
-  })
-}
 
 /** Every token may read this list; it shows the mounts that the token can use. */
 async function listMounts(connection: Connection): Promise<Option[] | undefined> {
-  const answer = await unlessForbidden(send(open(connection), 'sys/internal/ui/mounts', { method: 'GET' }))
+  const answer = await unlessForbidden(sendToVault(openVault(connection), 'sys/internal/ui/mounts', { method: 'GET' }))
   const mounts = entriesAt(answer?.json ?? { data: { secret: {} } }, 'data', 'secret')
     .filter(([, mount]) => at(mount, 'type') === 'kv' && at(mount, 'options', 'version') === '2')
     .map(([path]) => path.replace(/\/$/, ''))
@@ -146,7 +43,7 @@ async function listMounts(connection: Connection): Promise<Option[] | undefined>
 
 async function read(vault: Vault): Promise<Snapshot> {
   const accept = (response: VendorResponse) => response.status === 404 || isForbidden(response)
-  const response = await send(vault, dataPath(vault.connection), { method: 'GET', accept })
+  const response = await sendToVault(vault, dataPath(vault.connection), { method: 'GET', accept })
   if (response.status === 403) {
     await requireVersionTwo(vault)
     throw faultOf(response, vault.connection.now(), 'scope', 'path')
@@ -172,7 +69,7 @@ async function read(vault: Vault): Promise<Snapshot> {
 async function requireVersionTwo(vault: Vault): Promise<void> {
   const { target } = vault.connection
   const path = `sys/internal/ui/mounts/${encodePath(target.mount)}/${encodePath(target.path)}`
-  const { status, json } = await send(vault, path, { method: 'GET', accept: [403, 404] })
+  const { status, json } = await sendToVault(vault, path, { method: 'GET', accept: [403, 404] })
   if (status !== 200 || at(json, 'data', 'options', 'version') === '2') return
   const what = at(json, 'data', 'type') === 'kv' ? 'a KV store of version 1' : 'not a KV store'
   throw new VendorFault('gone', `The mount ${target.mount} is ${what}.`, {
@@ -205,7 +102,7 @@ function plan({ seen }: Vault, data: Snapshot['data'], ops: readonly Op[]) {
 async function write(vault: Vault, current: Snapshot, changes: ReadonlyMap<string, string | null>): Promise<boolean> {
   const merged = new Map<string, unknown>([...(current.data ?? []), ...changes])
   for (const [name, value] of changes) if (value === null) merged.delete(name)
-  const response = await send(vault, dataPath(vault.connection), {
+  const response = await sendToVault(vault, dataPath(vault.connection), {
     method: 'POST',
     json: { data: Object.fromEntries(merged), options: { cas: current.version } },
     accept: [400],
@@ -323,7 +220,7 @@ export const vaultKv: Provider = {
       check: checkPath,
     },
   ],
-  verify,
+  verify: verifyVault,
   target: [
     { kind: 'select', id: 'mount', label: 'Mount', placeholder: 'secret', options: listMounts, check: checkPath },
     {
@@ -342,7 +239,7 @@ export const vaultKv: Provider = {
   }),
   normaliseName: (name) => name,
   connect(connection) {
-    const vault = open(connection)
+    const vault: Vault = { ...openVault(connection), seen: undefined }
     return { list: () => list(vault), apply: (ops) => apply(vault, ops) }
   },
 }

@@ -65,7 +65,7 @@ const onOneLine = (text: string): string =>
   text
     .replace(/^\d+ errors? occurred:\s*\*\s+/, '')
     .replace(/\s*\n\s*\*\s+/g, '; ')
-    .replace(/\p{Cc}+/gu, ' ')
+    .replace(/[\p{Cc}\s]+/gu, ' ')
     .trim()
 
 function adviceOn(fault: VendorFault, telling: Telling): string {

@@ -67,9 +67,9 @@ test('a write has the same retry limit, with a fresh read before each attempt', 
   const id = await setUpSync(world)
   await pushDue(world)
   await world.project.set('development', { ALPHA: 'two' })
-  refuseAll('PATCH')
+  refuseAll('POST')
   expect(await pushDue(world, debounceMs)).toBe(1)
-  expect(methods()).toEqual([look, ...Array(tries).fill(['GET', 'PATCH']).flat()])
+  expect(methods()).toEqual([look, ...Array(tries).fill(['GET', 'POST']).flat()])
   expect(await readSync(world, id)).toMatchObject({ state: 'failing' })
 })
 
@@ -81,7 +81,7 @@ test('a run succeeds if its read succeeds within the retry limit', async () => {
   world.running.injectFailure = () =>
     world.running.requests.length < tries ? { kind: 'answer', answer: { status: 500 } } : undefined
   await pushDue(world, debounceMs)
-  expect(methods()).toEqual([...Array(tries).fill(look), 'GET', 'PATCH'])
+  expect(methods()).toEqual([...Array(tries).fill(look), 'GET', 'POST'])
   expect(await lastRun(world, id)).toMatchObject({ trigger: 'change', state: 'succeeded' })
 })
 
@@ -93,7 +93,7 @@ test('a run that keeps losing to other writers stops at the retry limit and cont
   let changes = 0
   beforeWrite = async () => world.fake.tamper('OTHER', `value ${++changes}`)
   await pushDue(world, debounceMs)
-  expect(methods()).toEqual([look, ...Array(tries).fill(['GET', 'PATCH']).flat()])
+  expect(methods()).toEqual([look, ...Array(tries).fill(['GET', 'POST']).flat()])
   expect(await readSync(world, id)).toMatchObject({ state: 'failing' })
 })
 
@@ -108,7 +108,7 @@ test('a sync that is paused during a write conflict does not write again', async
     await world.project.must('POST', `/sync/${id}/pause`)
   }
   await pushDue(world, debounceMs)
-  expect(methods()).toEqual([look, 'GET', 'PATCH'])
+  expect(methods()).toEqual([look, 'GET', 'POST'])
   expect(Object.fromEntries(world.fake.state())).toEqual({ ALPHA: 'one', OTHER: 'theirs' })
   expect(await readSync(world, id)).toMatchObject({ state: 'paused', lastError: null })
 })

@@ -66,13 +66,13 @@ test('entries pushed before the vendor was full are deployed once the remaining 
   expect(deploys()).toHaveLength(1)
 })
 
-test('control characters in the message of a vendor are removed before it is stored', async () => {
+test('control characters in the message of a vendor become spaces before it is stored', async () => {
   const id = await setUpSync(world)
   const answer = { status: 500, body: { message: 'no\u0000 way\u001b[31m' } }
   world.running.injectFailure = () => ({ kind: 'answer', answer })
   await pushDue(world)
   expect(await readSync(world, id)).toMatchObject({
     state: 'failing',
-    lastError: expect.stringMatching(/^Render answered 500: no way\[31m\. It will be retried automatically/),
+    lastError: expect.stringMatching(/^Render answered 500: no way \[31m\. It will be retried automatically/),
   })
 })
