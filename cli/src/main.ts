@@ -11,6 +11,7 @@ import { commandHelp, groupHelp, programHelp } from './help.ts'
 import { createOutput } from './output/output.ts'
 import { visible } from './output/table.ts'
 import { openTerminal } from './output/terminal.ts'
+import { repairLoginFile } from './session/login-file.ts'
 import { describeVersion } from './version.ts'
 
 export async function main(argv: readonly string[] = process.argv.slice(2)): Promise<void> {
@@ -76,6 +77,11 @@ async function runCommand(
     terminal,
     out: createOutput(terminal, global),
     now: Date.now,
+  }
+  const repaired = repairLoginFile(process.env)
+  if (repaired !== undefined) {
+    ctx.out.warn(`Other users could read ${repaired}, or write to it; now only you can.`)
+    ctx.out.warn('try: coffer logout --all, then coffer login, if there are other users here')
   }
   try {
     return (await command.run(ctx, { flags: flags as never, args, rest })) ?? exitCodes.ok

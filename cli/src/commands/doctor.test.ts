@@ -107,12 +107,12 @@ test('fails with a .coffer.json that is not valid', async () => {
   expect(checks.get('.coffer.json')?.message).toContain('projekt is not a known field')
 })
 
-test('fails with a login file that others can read, and warns of a damaged one', async () => {
+test('repairs a login file that others can read, and warns of a damaged one', async () => {
   const shell = openShell(running.env)
   const path = writeLogins(shell, '{"byUrl":{}}', 0o644)
-  const wide = await examine(shell)
-  expect(wide.code).toBe(1)
-  expect(wide.checks.get('login file')).toMatchObject({ state: 'fail', message: `Others can read ${path}.` })
+  const wide = await shell.coffer(['doctor'])
+  expect(wide).toMatchObject({ code: 0, err: expect.stringContaining(`Other users could read ${path}`) })
+  expect(wide.out).toContain(`${path}, readable by you alone`)
   writeLogins(shell, '{')
   const damaged = await examine(shell)
   expect(damaged.code).toBe(0)

@@ -9,6 +9,7 @@ import { writePrivateFile } from '../export/file.ts'
 import { fishScript } from '../export/fish.ts'
 import { environmentFile, maskCommands } from '../export/github.ts'
 import { dotenvReport, gitlabLimits } from '../export/gitlab.ts'
+import { visibleJson } from '../output/table.ts'
 import { readSettings } from '../place/place.ts'
 import { describe, nameFlags, nameRuleOf, refuseLeftOut } from '../run/name-rule.ts'
 import { splitNames } from '../run/options.ts'
@@ -106,8 +107,9 @@ Examples:
     if (isEmpty(answer)) ctx.out.note(withoutSecrets(project.path.ws, project.path.prj, environmentId))
     if (target !== undefined) return exportToGithub(ctx, entries, held, target)
     const text = isOfService(format) ? textOf(answer) : ownText(ctx, format, held)
-    if (flags.output === undefined || flags.output === '-') await ctx.out.raw(text)
-    else {
+    if (flags.output === undefined || flags.output === '-') {
+      await ctx.out.raw(format === 'json' && ctx.terminal.stdout.isTTY ? visibleJson(text) : text)
+    } else {
       writePrivateFile(resolve(ctx.cwd, flags.output), text, { isForced: flags.force })
       ctx.out.note(`Wrote ${flags.output}.`)
     }

@@ -352,3 +352,20 @@ test('reads a token from a pipe, which can be read only once', async () => {
   await writeFile(pipe, running.token)
   expect(await program.ended).toMatchObject({ code: 0, err: '' })
 })
+
+test.runIf(process.platform === 'linux')(
+  'a token in a file is in no environment that the command can read',
+  async () => {
+    const shell = open()
+    const path = join(shell.home, 'token')
+    writeFileSync(path, running.token, { mode: 0o600 })
+    const env = { COFFER_TOKEN: undefined, COFFER_TOKEN_FILE: path }
+    const read = ['run', '--', 'sh', '-c', 'cat /proc/$PPID/environ; env']
+    const { code, out } = await shell.coffer(read, { env })
+    expect(code).toBe(0)
+    expect(out).toContain(`COFFER_TOKEN_FILE=${path}`)
+    expect(out).not.toContain(running.token)
+    // The page on the command line says so.
+    expect((await shell.coffer(read)).out.split(running.token)).toHaveLength(2)
+  },
+)

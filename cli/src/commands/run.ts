@@ -35,7 +35,7 @@ Offline: what was read last is kept encrypted, and used with a remark if the ser
 Not in CI, unless COFFER_CACHE=on. A refusal (401, 403, 404) deletes it. COFFER_OFFLINE=1 is --offline, COFFER_CACHE=off is
 --no-cache.
 
---redact replaces values of at least 6 characters by *** in output to files and pipes, also in JSON, base64 and URLs.
+--redact replaces values of at least 6 characters by *** in output to files and pipes, also in JSON, base64, hex and URLs.
 COFFER_REDACT=1 does the same. It is a seat belt, not a boundary: the command has the values and can print them in any form.
 
 Exit code: that of the command. 125: coffer failed before the start; 126: the command cannot be executed; 127: there is no

@@ -1,7 +1,7 @@
 /** Prints data to stdout and words to stderr. */
 
 import { writeSync } from 'node:fs'
-import { formatTable, type Table, visible } from './table.ts'
+import { formatTable, type Table, visible, visibleJson } from './table.ts'
 import type { Terminal } from './terminal.ts'
 
 export type Output = {
@@ -30,7 +30,8 @@ export function createOutput(terminal: Terminal, { json, quiet, verbose }: Optio
   return {
     show(value, table) {
       const { stdout, hasColor } = terminal
-      if (json) stdout.write(`${JSON.stringify(value, undefined, stdout.isTTY ? 2 : undefined)}\n`)
+      if (json && stdout.isTTY) stdout.write(`${visibleJson(JSON.stringify(value, undefined, 2))}\n`)
+      else if (json) stdout.write(`${JSON.stringify(value)}\n`)
       else stdout.write(formatTable(table(), { isTerminal: stdout.isTTY === true, hasColor, width: stdout.columns }))
     },
     line: (text) => void terminal.stdout.write(`${text}\n`),

@@ -30,9 +30,15 @@ const escapeCell = (text: string): string =>
 /** Shows control characters as text: names, notes and values of others must not steer the terminal. */
 export const visible = (text: string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-  text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (letter) =>
-    letter === '\n' ? '\\n' : letter === '\t' ? '\\t' : `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (letter) =>
+    letter === '\n' ? '\\n' : letter === '\t' ? '\\t' : escapeLetter(letter),
   )
+
+/** JSON that a terminal shows as it is: JSON itself escapes neither C1 nor characters that turn the direction of text. */
+export const visibleJson = (json: string): string =>
+  json.replace(/[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, escapeLetter)
+
+const escapeLetter = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`
 
 /** Columns on the screen; wide letters and emoji count as two. */
 function widthOf(text: string): number {

@@ -8,6 +8,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -64,6 +65,20 @@ export function readLogins(env: Environment): Logins {
   } catch {
     // No login yet, or a file that is not readable: signing in again replaces it.
     return { byUrl: {} }
+  }
+}
+
+/** Takes the rights of others to the file away. Returns the path of a file that had given some, if it is this user's. */
+export function repairLoginFile(env: Environment): string | undefined {
+  const path = loginFilePath(env)
+  try {
+    const found = path === undefined ? undefined : statSync(path, { throwIfNoEntry: false })
+    if (path === undefined || !found || found.uid !== process.getuid?.() || (found.mode & 0o077) === 0) return undefined
+    chmodSync(path, found.mode & 0o700)
+    return path
+  } catch {
+    // Nothing can be changed there: coffer doctor says what is wrong.
+    return undefined
   }
 }
 

@@ -6,7 +6,7 @@ const minLength = 6
 export const isHidden = (value: string): boolean =>
   value.length >= minLength && !/^([+-]?[\d.,]+|true|false|null|undefined|enabled|disabled)$/i.test(value)
 
-/** As it is, in JSON, in URLs, in base64; for values of several lines, also each line. */
+/** As it is, in JSON, in URLs, in base64, in hex; for values of several lines, also each line. */
 export function formsOf(values: Iterable<string>): Buffer[] {
   const forms = new Set<string>()
   for (const value of values) {
@@ -32,7 +32,8 @@ function spellings(value: string): string[] {
     ...percentForms(value.toWellFormed()),
     ...base64,
     ...base64.map(urlSafe),
-    ...wrapped(base64[0] ?? ''),
+    ...wrapped(base64[0] ?? '', [76, 64]),
+    ...hexForms(value),
   ]
 }
 
@@ -60,9 +61,16 @@ function percentForms(text: string): string[] {
 
 const percentOf = (letter: string) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`
 
-/** Lines of `base64` and of `openssl base64`. */
-const wrapped = (base64: string): string[] =>
-  [76, 64].flatMap((width) => (base64.length <= width ? [] : (base64.match(new RegExp(`.{1,${width}}`, 'g')) ?? [])))
+/** Lines of this many characters, such as those of `base64` and of `openssl base64`. */
+const wrapped = (text: string, widths: readonly number[]): string[] =>
+  widths.flatMap((width) => (text.length <= width ? [] : (text.match(new RegExp(`.{1,${width}}`, 'g')) ?? [])))
+
+/** In the lines of `xxd -p` too. The end of a value is left out if it has so few digits that other text has them. */
+function hexForms(value: string): string[] {
+  const hex = Buffer.from(value).toString('hex')
+  const forms = [hex, ...wrapped(hex, [60]).filter(({ length }) => length >= 2 * minLength)]
+  return forms.flatMap((form) => [form, form.toUpperCase()])
+}
 
 /** The characters that the value alone decides if it follows `offset` other bytes, such as those of `user:`. */
 function base64At(bytes: Buffer, offset: number): string {

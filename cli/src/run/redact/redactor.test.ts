@@ -92,6 +92,8 @@ describe('a value is hidden', () => {
     ['in a URL', encodeURIComponent(value)],
     ['in a URL with small letters', encodeURIComponent(value).replace(/%../g, (code) => code.toLowerCase())],
     ['in a form', encodeURIComponent(value).replaceAll('%20', '+')],
+    ['in hex', Buffer.from(value).toString('hex')],
+    ['in hex with capitals', Buffer.from(value).toString('hex').toUpperCase()],
     ['in JSON of Python', 'p@ss \\"w/ord+\\u00e9?>\\\\ 42'],
     ['in JSON of PHP', 'p@ss \\"w\\/ord+\\u00e9?>\\\\ 42'],
     ['in JSON of Go', 'p@ss \\"w/ord+é?\\u003e\\\\ 42'],
@@ -117,6 +119,14 @@ describe('a value is hidden', () => {
     const printed = encoded.replace(new RegExp(`.{${width}}`, 'g'), '$&\n')
     const shown = finish(createRedactor(formsOf([long])).openStream(), [Buffer.from(printed)])
     expect(shown).toMatch(/^(\*\*\*\n)+(\*\*\*)?[\w=]{0,4}$/)
+  })
+
+  test.each(['hex', 'HEX'])('in %s with the lines of xxd -p', (spelling) => {
+    const long = Array.from({ length: 40 }, (_, index) => `part${index}`).join(' ')
+    const hex = Buffer.from(`${long}\n`).toString('hex')
+    const printed = (spelling === 'HEX' ? hex.toUpperCase() : hex).replace(/.{60}/g, '$&\n')
+    const shown = finish(createRedactor(formsOf([long])).openStream(), [Buffer.from(printed)])
+    expect(shown).toMatch(/^(\*\*\*\n)+(\*\*\*)?(0[aA])?\n?$/)
   })
 
   test.each(['', 'u:', 'user:', 'name:'])('in base64 after `%s`', (before) => {
