@@ -19,6 +19,8 @@ export type Command<Declared extends Flags = Flags> = {
   /** True for `coffer run`, whose command follows `--`. */
   readonly takesRest?: boolean
   readonly flags: Declared
+  /** Also takes its workspace, project and environment from the token. */
+  readonly findsPlace?: boolean
   /** The exit code of every failure, for a command whose other codes belong to somebody else. */
   readonly failure?: ExitName
   /** Further paragraphs of the help: examples, rules. */

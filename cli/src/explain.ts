@@ -4,6 +4,7 @@ import { connect } from './connect.ts'
 import type { Context } from './context.ts'
 import { CliError, exitNameOf } from './error.ts'
 import { findUrl, readSettings, requireSetting } from './place/place.ts'
+import { requireWorkspace } from './place/workspace-choice.ts'
 import { findCredentialSource } from './session/credential-source.ts'
 import { readMe } from './session/me.ts'
 import { explainRefusal } from './session/refusal.ts'
@@ -27,6 +28,12 @@ export async function explain(ctx: Context, command: string, error: unknown): Pr
     new CliError(exitNameOf(error), message, hint, error)
   if (/cannot be resolved\.$/.test(error.message) && /^coffer (run|export)$/.test(command))
     return withHint(unresolvedHint(error))
+  // Whatever a command looks for in a workspace is missing if there is no such workspace.
+  const ws = readSettings(ctx).find('workspace')?.value
+  if (status === 404 && ws !== undefined) {
+    const wrong = await requireWorkspace(connect(ctx, { timeoutMs: 2_000, retries: 0 }), ws).catch((caught) => caught)
+    return wrong instanceof CliError ? wrong : error
+  }
   // Readers of a share have no workspace.
   if (status === 403 && !/password/.test(error.message)) return withHint(await forbiddenHint(ctx))
   const [, field = '', problem = ''] = /^(?:operations\.\d+\.)?(\w+): (.*)$/s.exec(error.message) ?? []

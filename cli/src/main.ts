@@ -84,7 +84,8 @@ async function runCommand(
     ctx.out.warn('try: coffer logout --all, then coffer login, if there are other users here')
   }
   try {
-    return (await command.run(ctx, { flags: flags as never, args, rest })) ?? exitCodes.ok
+    const placed = command.findsPlace ? await (await import('./place/token-place.ts')).locate(ctx) : ctx
+    return (await command.run(placed, { flags: flags as never, args, rest })) ?? exitCodes.ok
   } catch (error) {
     if (!(error instanceof CofferError)) throw error
     const { explain } = await import('./explain.ts')

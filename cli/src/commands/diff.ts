@@ -8,6 +8,7 @@ import { cellOf } from '../secret/value.ts'
 export const diff = defineCommand({
   usage: 'FROM TO',
   args: [2, 2],
+  findsPlace: true,
   flags: {
     values: { type: 'boolean', about: 'Show the values too, as they are stored' },
     'exit-code': { type: 'boolean', about: 'End with exit code 1 if there is a difference' },

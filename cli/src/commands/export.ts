@@ -24,6 +24,7 @@ type Format = ServiceFormat | (typeof ownFormats)[number]
 export const exportCommand = defineCommand({
   usage: '[flags]',
   args: [0, 0],
+  findsPlace: true,
   flags: {
     format: {
       type: 'string',

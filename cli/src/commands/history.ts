@@ -19,6 +19,7 @@ const defaultLimit = '20'
 export const history = defineCommand({
   usage: '[KEY]',
   args: [0, 1],
+  findsPlace: true,
   flags: {
     limit: { type: 'string', value: 'N', about: `How many, newest first; ${defaultLimit} by default` },
     values: { type: 'boolean', about: 'Show the value of each version of KEY' },

@@ -8,6 +8,7 @@ import { describePlan, isChange, showResults } from '../secret/result.ts'
 export const promote = defineCommand({
   usage: 'FROM TO',
   args: [2, 2],
+  findsPlace: true,
   flags: {
     keys: { type: 'string', value: 'KEY,KEY', about: 'Only these secrets; all of FROM by default' },
     mode: {

@@ -16,6 +16,7 @@ import { describePlan, isChange, showResults } from '../secret/result.ts'
 export const restore = defineCommand({
   usage: 'KEY@N | --revision R',
   args: [0, 1],
+  findsPlace: true,
   flags: {
     revision: { type: 'string', value: 'R', about: 'Bring all secrets back to this revision of the environment' },
     'dry-run': { type: 'boolean', about: 'Show what would happen, and change nothing' },

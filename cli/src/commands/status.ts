@@ -5,6 +5,8 @@ import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'
 import { CliError } from '../error.ts'
 import { findUrl, type PlaceName, readSettings } from '../place/place.ts'
+import { locate } from '../place/token-place.ts'
+import { listSources } from '../run/source.ts'
 import { findNoVariables } from '../secret/no-variable.ts'
 import { findCredentialSource } from '../session/credential-source.ts'
 import { readMe } from '../session/me.ts'
@@ -21,7 +23,8 @@ each of them comes from, and as whom. A flag wins over a variable, a variable ov
 .coffer.json, and the file over the last login. Names the secrets that coffer run does not set.
 Works without the service.`,
   async run(ctx) {
-    const settings = readSettings(ctx)
+    const settings = readSettings(await locate(ctx).catch(() => ctx))
+    const sources = describeSources(ctx)
     const url = findUrl(ctx)
     const source = findCredentialSource(ctx.env, url)
     const person = url === undefined || !source ? { state: 'not signed in' } : await askPerson(ctx)
@@ -35,6 +38,7 @@ Works without the service.`,
       state: person.state,
       credential: source?.from ?? null,
       cache,
+      sources,
       unsaved: [],
       leftOut: leftOut ?? null,
     }
@@ -45,6 +49,7 @@ Works without the service.`,
           const { value = 'not set', from = '' } = settings.find(name) ?? {}
           return [name === 'url' ? 'service' : name, value, from]
         }),
+        ...sources.map((label) => ['source', label, found.file ?? '']),
         ['signed in as', found.user || person.me?.name || 'nobody', source?.from ?? ''],
         [source === undefined || source.kind === 'login' ? 'session' : 'token', person.state, ''],
         ['.coffer.json', found.file ?? 'none', ''],
@@ -56,6 +61,18 @@ Works without the service.`,
     }))
   },
 })
+
+/** The environments that are merged, in their order. */
+function describeSources(ctx: Context): string[] {
+  const isReplaced = ctx.flags.project !== undefined || ctx.env.COFFER_PROJECT
+  if (isReplaced || !readSettings(ctx).file?.content.sources?.length) return []
+  try {
+    return listSources(ctx).map(({ label, prefix }) => (prefix === '' ? label : `${label} as ${prefix}…`))
+  } catch (error) {
+    if (error instanceof CliError) return [error.message]
+    throw error
+  }
+}
 
 type Person = { readonly state: string; readonly me?: Me }
 

@@ -32,6 +32,8 @@ export function readSettings(ctx: Context): Settings {
     if (ofVariable) return { value: ofVariable, from: variable }
     const ofFile = file?.content[name]
     if (file && ofFile !== undefined) return { value: ofFile, from: file.path }
+    const ofToken = name === 'url' ? undefined : ctx.tokenPlace?.[name]
+    if (ofToken !== undefined) return { value: ofToken, from: 'the token' }
     const ofLogin =
       name === 'url' ? logins().lastUrl : name === 'workspace' ? logins().byUrl[urlOf(find)]?.workspace : undefined
     return ofLogin === undefined ? undefined : { value: ofLogin, from: 'the last login' }

@@ -4,6 +4,7 @@ import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'
 import { CliError, usageError } from '../error.ts'
 import { readSettings, requireProject, requireSetting } from '../place/place.ts'
+import { requireWorkspace } from '../place/workspace-choice.ts'
 
 export type Project = {
   readonly api: Api
@@ -38,6 +39,7 @@ export async function listEnvironments({ api, path }: Project): Promise<Environm
     return await api.environment.list(path)
   } catch (error) {
     if (!isMissing(error)) throw error
+    await requireWorkspace(api, path.ws)
     const message = `There is no project ${path.prj} in the workspace ${path.ws} that you may see.`
     throw new CliError('notFound', message, await nameProjects(api, path.ws))
   }

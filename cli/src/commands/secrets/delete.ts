@@ -16,6 +16,7 @@ import { showResults } from '../../secret/result.ts'
 export const remove = defineCommand({
   usage: 'KEY…',
   args: [1, 10_000],
+  findsPlace: true,
   flags: {
     yes: { type: 'boolean', short: 'y', about: 'Do not ask' },
     message: { type: 'string', short: 'm', value: 'TEXT', about: 'Why; shown in the history' },

@@ -15,6 +15,7 @@ import { showResults } from '../../secret/result.ts'
 export const edit = defineCommand({
   usage: '[flags]',
   args: [0, 0],
+  findsPlace: true,
   flags: {
     'diff-only': { type: 'boolean', about: 'Print what was changed, by name, and write nothing' },
     yes: { type: 'boolean', short: 'y', about: 'Write without a question' },

@@ -17,6 +17,7 @@ import { cellOf, effectiveRow, printable, warnUnresolved } from '../../secret/va
 export const get = defineCommand({
   usage: 'KEY…',
   args: [1, 1_000],
+  findsPlace: true,
   flags: {
     raw: { type: 'boolean', about: 'Print the value exactly, without a line break at its end' },
     'no-resolve': { type: 'boolean', about: 'Print references to other secrets as they are stored' },

@@ -17,6 +17,7 @@ import { cellOf, effectiveRow, warnUnresolved } from '../../secret/value.ts'
 export const list = defineCommand({
   usage: '[flags]',
   args: [0, 0],
+  findsPlace: true,
   flags: {
     values: { type: 'boolean', about: 'Show the values too, with references resolved' },
     filter: { type: 'string', value: 'TEXT', about: 'Only names that contain this text' },

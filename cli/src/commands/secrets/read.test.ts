@@ -112,7 +112,7 @@ describe('list', () => {
     {
       args: ['-w', 'nowhere'],
       code: 5,
-      err: 'There is no project api in the workspace nowhere that you may see.\ntry: coffer status',
+      err: 'There is no workspace nowhere, or you are not in it.\ntry: one of: main',
     },
     { args: ['-e', 'staging', '--all-environments'], code: 2, err: 'Give --environment or --all-environments.' },
     { args: ['-e', 'staging,'], code: 2, err: '--environment must be a list such as a,b.' },

@@ -13,6 +13,7 @@ import { readStdin } from '../../stdin.ts'
 export const set = defineCommand({
   usage: 'KEY[=VALUE]…',
   args: [0, 10_000],
+  findsPlace: true,
   flags: {
     stdin: { type: 'boolean', about: 'Read the value of the one KEY without =VALUE from stdin' },
     'from-file': { type: 'list', value: 'KEY=PATH', about: 'Read a value from a file, byte for byte; repeatable' },

@@ -8,6 +8,7 @@ const switchCommand = (call: 'pause' | 'resume', details: string) =>
   defineCommand({
     usage: 'NAME|ID',
     args: [1, 1],
+    findsPlace: true,
     flags: {},
     details,
     async run(ctx, { args: [given = ''] }) {

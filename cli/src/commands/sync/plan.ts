@@ -8,6 +8,7 @@ const timeoutMs = 60_000
 export const plan = defineCommand({
   usage: 'NAME|ID',
   args: [1, 1],
+  findsPlace: true,
   flags: {},
   details: `
 Shows what a run would do at the target now, by names. Changes nothing.

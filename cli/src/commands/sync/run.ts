@@ -10,6 +10,7 @@ import { requireSync } from '../../sync/sync.ts'
 export const run = defineCommand({
   usage: 'NAME|ID',
   args: [1, 1],
+  findsPlace: true,
   flags: { timeout: { type: 'string', value: 'TIME', about: 'How long to wait for the end; 10m by default' } },
   details: `
 Pushes now, and waits for the end. This also overwrites what somebody has changed at the target: look at coffer sync plan

@@ -8,6 +8,7 @@ const shownRuns = 10
 export const status = defineCommand({
   usage: '[NAME|ID]',
   args: [0, 1],
+  findsPlace: true,
   flags: { watch: { type: 'boolean', about: 'Stay, and print again whenever something changes' } },
   details: `
 Shows the syncs of the project: where each pushes to, its state and its last problem. With a NAME it shows the last runs

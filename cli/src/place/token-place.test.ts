@@ -1,0 +1,93 @@
+/** A token alone leads every command to its place, and a wrong workspace is named as what is wrong. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openShell } from '../../../test/cli.ts'
+import { createProject, createToken } from '../../../test/harness.ts'
+import { type SdkService, startSdkService } from '../../../test/sdk-service.ts'
+
+let running: SdkService
+let token: string
+let projectToken: string
+beforeAll(async () => {
+  running = await startSdkService()
+  await running.write({ HOST: 'db.example.com' })
+  const { service, session, environmentId } = running
+  const permission = 'read-write'
+  token = (await createToken(service, session, { permission, scope: { environments: [environmentId] } })).token
+  const project = await createProject(service, session, 'shared')
+  projectToken = (await createToken(service, session, { permission, scope: { projects: [project.id] } })).token
+})
+afterAll(() => running.stop())
+
+const shellOf = (credential: string, env: Record<string, string> = {}) =>
+  openShell({ COFFER_URL: running.service.url, COFFER_TOKEN: credential, ...env })
+
+test.each([
+  { args: ['export'], out: 'HOST=db.example.com\n' },
+  { args: ['secrets', 'get', 'HOST'], out: 'db.example.com\n' },
+  { args: ['secrets', 'list'], out: expect.stringMatching(/^HOST\t/) },
+  { args: ['secrets', 'set', 'NEW=1'], out: expect.stringContaining('NEW') },
+  { args: ['secrets', 'delete', 'NEW', '-y'], out: expect.stringContaining('NEW') },
+  { args: ['history'], out: expect.any(String) },
+  { args: ['run', '--', 'printenv', 'HOST'], out: 'db.example.com\n' },
+])('$args works with the token of one environment and nothing else', async ({ args, out }) => {
+  const { err, ...ended } = await shellOf(token).coffer(args)
+  expect(ended, err).toMatchObject({ code: 0, out })
+})
+
+test('status says that the place is that of the token', async () => {
+  const { out } = await shellOf(token).coffer(['status'])
+  for (const [name, value] of Object.entries({ workspace: 'main', project: 'api', environment: 'development' })) {
+    expect(out).toContain(`${name}\t${value}\tthe token\n`)
+  }
+  const away = await openShell({ COFFER_URL: 'http://127.0.0.1:1', COFFER_TOKEN: token }).coffer(['status'])
+  expect(away).toMatchObject({ code: 0, out: expect.stringContaining('project\tnot set') })
+})
+
+test('a token of one project leads to it, and one of everything to its workspace alone', async () => {
+  const ofProject = await shellOf(projectToken).coffer(['status'])
+  expect(ofProject.out).toContain('project\tshared\tthe token\n')
+  expect(ofProject.out).toContain('environment\tnot set\t\n')
+  const everything = shellOf(running.token)
+  expect((await everything.coffer(['status'])).out).toContain('project\tnot set\t\n')
+  expect(await everything.coffer(['export'])).toMatchObject({ code: 2, err: expect.stringContaining('is not known') })
+  expect(await shellOf('coffer_live_wrong').coffer(['export'])).toMatchObject({ code: 3 })
+})
+
+test('the token decides nothing where somebody names a place', async () => {
+  const shell = shellOf(token, { COFFER_WORKSPACE: 'main', COFFER_PROJECT: 'shared', COFFER_ENVIRONMENT: 'staging' })
+  expect((await shell.coffer(['status'])).out).toContain('project\tshared\tCOFFER_PROJECT\n')
+  expect(await shell.coffer(['export'])).toMatchObject({ code: 5 })
+})
+
+test.each([
+  ['run', '--', 'true'],
+  ['export'],
+  ['secrets', 'list'],
+  ['secrets', 'get', 'HOST'],
+  ['token', 'list'],
+  ['members', 'list'],
+  ['sync', 'status'],
+])('a wrong workspace is what %j complains about', async (...args) => {
+  const shell = openShell({ ...running.env, COFFER_WORKSPACE: undefined, COFFER_TOKEN: running.session })
+  const [first = '', ...rest] = args
+  const { code, err } = await shell.coffer([first, '-w', 'nope', ...rest])
+  expect({ code, err }).toEqual({
+    code: first === 'run' ? 125 : 5,
+    err: 'coffer: There is no workspace nope, or you are not in it.\ntry: one of: main\n',
+  })
+})
+
+test('status names the sources of .coffer.json in their order', async () => {
+  const shell = openShell({ ...running.env, COFFER_PROJECT: undefined, COFFER_ENVIRONMENT: undefined })
+  const file = join(shell.cwd, '.coffer.json')
+  const sources = [{ project: 'shared' }, { project: 'api', environment: 'staging', prefix: 'API_' }]
+  writeFileSync(file, JSON.stringify({ environment: 'development', sources }))
+  const { out } = await shell.coffer(['status'])
+  expect(out).toContain(`source\tmain/shared/development\t${file}\nsource\tmain/api/staging as API_…\t${file}\n`)
+  const { out: json } = await shell.coffer(['status', '--json'])
+  expect(JSON.parse(json).sources).toEqual(['main/shared/development', 'main/api/staging as API_…'])
+  // A project on the command line replaces them.
+  expect((await shell.coffer(['status', '-p', 'api'])).out).not.toContain('source\t')
+})
