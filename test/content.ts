@@ -22,6 +22,7 @@ const journals = new Set([
   'change',
   'schema_step',
   'schema_lock',
+  'node',
 ])
 /** Usage timestamps, which every request updates whatever its status. */
 const volatileColumns = new Set(['last_used_at', 'last_used_ip', 'last_seen_at'])

@@ -95,6 +95,14 @@ export async function createOldStore(service: TestService): Promise<OldStore> {
   return { database, engine, raw }
 }
 
+/** The state before `upgrade finish`, in which a node of the version before may still write rows. */
+export async function unfinishUpgrade({ app }: TestService): Promise<void> {
+  const { engine, keys, snapshots } = app.services
+  await engine.transaction('test', ({ db }) => keys.raiseLevel(db, 0))
+  await keys.reload()
+  snapshots.clear()
+}
+
 async function columnsOf(raw: RawDatabase, table: string): Promise<string[]> {
   const rows =
     kind === 'sqlite'

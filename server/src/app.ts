@@ -16,7 +16,7 @@ import { createEnvironmentVersions } from './domain/cache/environment-version.ts
 import { createPendingChanges } from './domain/cache/pending-change.ts'
 import { createResponseCache } from './domain/cache/response-cache.ts'
 import { createWorkspaceSnapshots } from './domain/cache/workspace-snapshot.ts'
-import type { Services } from './domain/context.ts'
+import { asOperator, type Services } from './domain/context.ts'
 import { createCredentials } from './domain/credential/credential.ts'
 import { createUsage } from './domain/credential/usage.ts'
 import { readClockOffset } from './domain/database-clock.ts'
@@ -26,6 +26,7 @@ import { createIssuers } from './domain/oidc/issuer.ts'
 import { createSlots } from './domain/slot-capacity.ts'
 import { createSyncStats } from './domain/sync/stat.ts'
 import { inQuietTransaction } from './domain/transaction.ts'
+import { finishUpgrade } from './domain/upgrade/upgrade.ts'
 import { withTimeout } from './event-loop.ts'
 import type { Route } from './http/exchange.ts'
 import { type ByteBudgets, createByteBudgets } from './http/limits/byte-budget.ts'
@@ -213,7 +214,10 @@ export async function createServices(
   replacements: Partial<Replacements> = {},
 ): Promise<Services> {
   const opened = replacements.opened ?? (await makeStore(given, log, now))
-  return assemble(given, opened, log, now, replacements)
+  const services = await assemble(given, opened, log, now, replacements)
+  // One file has one node: no node of an earlier version can be left.
+  if (services.engine.kind === 'sqlite') await finishUpgrade(asOperator(services))
+  return services
 }
 
 /** Everything below HTTP, for operator commands. Uses the existing store and never creates or migrates one. */

@@ -1,6 +1,7 @@
 /**
- * Register of keys: the active root, all roots and signing keys, and when each was retired. Sealed under the master
- * key, so that write access to the database is not enough to bring back a rotated key.
+ * Register of keys: the active root, all roots and signing keys, and when each was retired; and what `upgrade finish`
+ * has switched on. Sealed under the master key, so that write access to the database is not enough to bring back a
+ * rotated key, or to switch something off.
  */
 import type { KeyObject } from 'node:crypto'
 import { Failure, isFailure } from '../failure.ts'
@@ -14,13 +15,16 @@ type Register = {
   readonly activeRoot: string
   readonly roots: string[]
   readonly signers: Record<string, number | null>
+  /** How many upgrade switches are on. Absent before the first. */
+  readonly level?: number
 }
 
-export function sealRegister(master: KeyObject, { roots, signers }: Rows): Buffer {
+export function sealRegister(master: KeyObject, { roots, signers }: Rows, level: number): Buffer {
   const register: Register = {
     activeRoot: roots.find(({ isActive }) => isActive === 1)?.id ?? '',
     roots: roots.map(({ id }) => id),
     signers: Object.fromEntries(signers.map(({ id, retiredAt }) => [id, retiredAt])),
+    level,
   }
   return seal(master, 1, place, Buffer.from(JSON.stringify(register)))
 }
@@ -28,11 +32,12 @@ export function sealRegister(master: KeyObject, { roots, signers }: Rows): Buffe
 /**
  * Throws `keysChanged` if the rows do not match the register. A retired root may be missing: anything that needs it
  * fails by itself. A store without a register is accepted only if all of its roots are older than the register.
+ * Returns the level of the store.
  */
-export function requireRegistered(master: KeyObject, { roots, signers }: Rows, sealed: Uint8Array | null): void {
+export function requireRegistered(master: KeyObject, { roots, signers }: Rows, sealed: Uint8Array | null): number {
   if (sealed === null) {
     if (roots.some(isRegistered)) throw new Failure('keysChanged')
-    return
+    return 0
   }
   const register = openRegister(master, sealed)
   const isListed =
@@ -45,6 +50,7 @@ export function requireRegistered(master: KeyObject, { roots, signers }: Rows, s
     ) &&
     signers.every(({ id, retiredAt }) => Object.hasOwn(register.signers, id) && register.signers[id] === retiredAt)
   if (!isListed) throw new Failure('keysChanged')
+  return register.level ?? 0
 }
 
 const place = associatedData('key-register')

@@ -13,8 +13,11 @@ export type PolicyRules = {
   /** Undefined if every address is allowed. */
   readonly ranges: readonly AddressRange[] | undefined
 }
-/** A tampered policy closes the workspace: its rules are unknown. */
-export type ReadyPolicy = PolicyRules | 'tampered'
+/**
+ * Two states close the workspace, because its rules are unknown: `tampered`, a policy that was changed outside of Coffer,
+ * and `incomplete`, rows of members, service accounts or policy that were removed or put back.
+ */
+export type ReadyPolicy = PolicyRules | 'tampered' | 'incomplete'
 
 /** Undefined if the policy allows everything. */
 export function toReadyPolicy(stored: StoredPolicy | undefined): ReadyPolicy | undefined {
@@ -72,7 +75,7 @@ type PolicyShare = { readonly kind: 'server' | 'e2e'; readonly createdAt: number
 /** When a share ends; undefined if the policy does not let it open at all. */
 export function shareEnd(policy: ReadyPolicy | undefined, share: PolicyShare): number | undefined {
   if (policy === undefined) return share.expiresAt
-  if (policy === 'tampered') return undefined
+  if (typeof policy === 'string') return undefined
   const { enabled, maxDays, endToEndOnly } = policy.document.sharing
   if (!enabled || (endToEndOnly && share.kind !== 'e2e')) return undefined
   return Math.min(share.expiresAt, share.createdAt + maxDays * dayMs)

@@ -3,11 +3,13 @@
  * the job succeeds again.
  */
 import type { Services } from '../domain/context.ts'
+import { createNode, nodeBeatMs } from '../domain/upgrade/node.ts'
 import { traceOf } from '../log.ts'
 import { removeOldEntries } from './audit.ts'
 import { backUp } from './backup.ts'
 import { cleanUp } from './cleanup.ts'
 import { createClockJob } from './clock.ts'
+import { createIntegrityJob } from './integrity.ts'
 import { createMemoryJob } from './memory.ts'
 import { endShares } from './share.ts'
 import { pushSyncs } from './sync.ts'
@@ -15,6 +17,8 @@ import { flushUsage } from './usage.ts'
 
 type Job = {
   readonly name: string
+  /** Wait before the first run; as before every other if undefined. */
+  readonly firstMs?: number
   readonly everyMs: number
   readonly run: (services: Services, signal: AbortSignal) => Promise<void>
 }
@@ -45,7 +49,7 @@ export function startJobs(services: Services): Runner {
     failing.add(name)
   }
 
-  function schedule(job: Job): void {
+  function schedule(job: Job, waitMs = job.everyMs): void {
     const timer = setTimeout(() => {
       const run = job
         .run(services, stopping.signal)
@@ -58,20 +62,26 @@ export function startJobs(services: Services): Runner {
           if (!stopping.signal.aborted) schedule(job)
         })
       running.add(run)
-    }, job.everyMs)
+    }, waitMs)
     timer.unref()
     timers.set(job.name, timer)
   }
 
-  for (const job of jobs) schedule(job)
-  schedule({ name: 'clock', everyMs: 60_000, run: createClockJob(services) })
-  schedule({ name: 'memory', everyMs: 5_000, run: createMemoryJob(services) })
+  const node = createNode(services)
+  const own: readonly Job[] = [
+    { name: 'clock', everyMs: 60_000, run: createClockJob(services) },
+    { name: 'memory', everyMs: 5_000, run: createMemoryJob(services) },
+    { name: 'integrity', firstMs: 10_000, everyMs: 60_000, run: createIntegrityJob() },
+    { name: 'node', firstMs: 500, everyMs: nodeBeatMs, run: node.beat },
+  ]
+  for (const job of [...jobs, ...own]) schedule(job, job.firstMs)
   return {
     async stop() {
       stopping.abort()
       for (const timer of timers.values()) clearTimeout(timer)
       await Promise.all(running)
       await flushUsage(services).catch(() => undefined)
+      await node.leave().catch(() => undefined)
     },
   }
 }

@@ -122,6 +122,30 @@ within 30 minutes; ends sessions, keeps the second factor; audited`,
       (await import('./policy.ts')).removePolicy(readConfig(env), workspace, print),
   },
   {
+    words: 'integrity accept',
+    args: [1, 1],
+    usage: 'integrity accept <ws>',
+    about: `take members, service accounts, policy, tokens and identities of a workspace (slug or id) for right
+as they are in the database now; audited`,
+    run: async ({ env, args: [workspace = ''], print }) =>
+      (await import('./integrity.ts')).acceptWorkspace(readConfig(env), workspace, print),
+  },
+  {
+    words: 'upgrade status',
+    args: [0, 0],
+    usage: 'upgrade status',
+    about: 'show what waits for "upgrade finish", and the nodes with their versions',
+    run: async ({ env, print }) => (await import('./upgrade.ts')).showUpgrade(readConfig(env), print),
+  },
+  {
+    words: 'upgrade finish',
+    args: [0, 0],
+    usage: 'upgrade finish',
+    about: `switch on what waits for the end of an upgrade, once no node of an earlier version runs any more;
+audited; safe to stop and run again`,
+    run: async ({ env, print }) => (await import('./upgrade.ts')).endUpgrade(readConfig(env), print),
+  },
+  {
     words: 'audit archive',
     args: [0, Number.POSITIVE_INFINITY],
     usage: 'audit archive --to <folder> [--before <date>] [--workspace <ws>]',

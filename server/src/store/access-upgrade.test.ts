@@ -26,6 +26,7 @@ import {
   readAsOldNode,
   type SignedTable,
   signedTables,
+  unfinishUpgrade,
   upgrade,
   writeMemberAsOldNode,
 } from '../../../test/old-node.ts'
@@ -150,6 +151,7 @@ test('no step of the migration changes a row, or makes the old node refuse one',
     }
   })
   after = await openService(old.database.settings, old.database.dataDir)
+  await unfinishUpgrade(after)
   raw = await openRaw(after)
   for (const [table, rows] of rowsThen) {
     const now = await raw.query(`select * from ${table} order by id`)
@@ -214,7 +216,7 @@ test('an old node reads single grants of a new one, and refuses several', async 
   const email = 'several@example.com'
   const several = await must<IssuedInvite>(after, 'POST', members, owner, { email, grants: [further, single] })
   expect(await asInvites()).toEqual([])
-  await must(after, 'PUT', `${members}/${several.id}`, owner, { role: 'member' })
+  await must(after, 'PUT', `${members}/${several.id}`, owner, { grants: [further] })
   expect(await asInvites()).toMatchObject([{ email, role: 'member', scope: JSON.stringify(further.scope) }])
 })
 

@@ -1,4 +1,4 @@
-/** For `doctor`: checks the MAC of every row that grants rights. */
+/** For `doctor` and backups: checks the MAC of every row that grants rights. */
 
 import type { Engine } from './engine/sql.ts'
 import type { Keys } from './key/key.ts'

@@ -29,6 +29,7 @@ import { lease } from './migrations/022-lease.ts'
 import { authority } from './migrations/024-authority.ts'
 import { passwordReset } from './migrations/025-password-reset.ts'
 import { syncRun } from './migrations/026-sync-run.ts'
+import { rowSet } from './migrations/027-row-set.ts'
 
 const migrations = [
   foundation,
@@ -56,6 +57,7 @@ const migrations = [
   authority,
   passwordReset,
   syncRun,
+  rowSet,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

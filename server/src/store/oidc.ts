@@ -4,6 +4,7 @@ import type { ClaimRules } from '@coffer/contract/oidc'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './engine/sql.ts'
 import type { Keys } from './key/key.ts'
+import { rowSetStore } from './row-set.ts'
 import { verifiedRows } from './signed-row.ts'
 
 export type IdentityRecord = {
@@ -51,6 +52,8 @@ const macFields = (row: IdentityFields): MacField[] => [
 
 export function oidcStore(db: Db, keys: Keys) {
   const rows = verifiedRows<IdentityFields, IdentityRow>(keys, 'oidc_identity', macFields)
+  const sets = rowSetStore(db, keys)
+  const table = 'oidc_identity'
 
   function toRow({ enabled, ...identity }: IdentityRecord): IdentityRow {
     const [claims, scope] = [JSON.stringify(identity.claims), JSON.stringify(identity.scope)]
@@ -129,20 +132,27 @@ export function oidcStore(db: Db, keys: Keys) {
         values (${row.id}, ${row.workspaceId}, ${row.name}, ${row.issuer}, ${row.audience}, ${row.subject},
           ${row.claims}, ${row.permission}, ${row.scope}, ${row.isEnabled}, ${row.generation}, ${row.createdBy}, ${row.createdAt},
           ${row.updatedAt}, ${row.mac}, ${row.macRootId})`)
+      await sets.change([{ workspaceId: row.workspaceId, table, id: row.id, after: row.mac }])
     },
 
     async update(identity: IdentityRecord): Promise<void> {
       const row = toRow(identity)
+      const current = await db.one<{ mac: Uint8Array }>(sql`
+        select mac from oidc_identity where id = ${row.id} and workspace_id = ${row.workspaceId} ${forUpdate}`)
+      if (!current) return
       await db.run(sql`
         update oidc_identity set name = ${row.name}, issuer = ${row.issuer}, audience = ${row.audience},
           subject = ${row.subject}, claims = ${row.claims}, permission = ${row.permission}, scope = ${row.scope},
           is_enabled = ${row.isEnabled}, generation = ${row.generation}, updated_at = ${row.updatedAt},
           mac = ${row.mac}, mac_root_id = ${row.macRootId}
         where id = ${row.id} and workspace_id = ${row.workspaceId}`)
+      await sets.change([{ workspaceId: row.workspaceId, table, id: row.id, before: current.mac, after: row.mac }])
     },
 
     async remove(id: string, workspaceId: string): Promise<void> {
-      await db.run(sql`delete from oidc_identity where id = ${id} and workspace_id = ${workspaceId}`)
+      const removed = await db.one<{ mac: Uint8Array }>(sql`
+        delete from oidc_identity where id = ${id} and workspace_id = ${workspaceId} returning mac`)
+      if (removed) await sets.change([{ workspaceId, table, id, before: removed.mac }])
     },
 
     async touch(id: string, workspaceId: string, usedAt: number): Promise<void> {
@@ -156,10 +166,13 @@ export function oidcStore(db: Db, keys: Keys) {
     async resign(limit: number): Promise<number> {
       const old = await db.all<IdentityRow>(sql`
         select ${columns} from oidc_identity where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
-      return rows.resign(old, (row, { mac, macRootId }) =>
-        db.run(sql`
+      return rows.resign(
+        old,
+        (row, { mac, macRootId }) =>
+          db.run(sql`
           update oidc_identity set mac = ${mac}, mac_root_id = ${macRootId}
           where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`),
+        (moved) => sets.replace(table, moved),
       )
     },
 

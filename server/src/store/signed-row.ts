@@ -9,10 +9,17 @@ type VerifiedRows<Fields, Row extends Fields & RowMac & { readonly id: string }>
   countTampered(page: (afterId: string) => Promise<Row[]>): Promise<number>
   /**
    * Signs rows with the active root. A tampered row must not get a valid MAC: it keeps its old one, which can never
-   * match.
+   * match. `save` returns 1 if the row was as it was read; `replace` gets those rows, for the sets that they belong to.
    */
-  resign(rows: readonly Row[], save: (row: Row, mac: RowMac) => Promise<unknown>): Promise<number>
+  resign(
+    rows: readonly Row[],
+    save: (row: Row, mac: RowMac) => Promise<number>,
+    replace?: (moved: readonly Moved<Row>[]) => Promise<void>,
+  ): Promise<number>
 }
+
+/** A row as it was read, and its new MAC. */
+export type Moved<Row> = { readonly row: Row; readonly mac: Uint8Array }
 
 export function verifiedRows<Fields, Row extends Fields & RowMac & { readonly id: string }>(
   keys: Keys,
@@ -33,11 +40,13 @@ export function verifiedRows<Fields, Row extends Fields & RowMac & { readonly id
       }
       return count
     },
-    async resign(rows, save) {
+    async resign(rows, save, replace) {
+      const moved: Moved<Row>[] = []
       for (const row of rows) {
-        const isStillGenuine = await isGenuine(row)
-        await save(row, isStillGenuine ? sign(row) : { mac: row.mac, macRootId: keys.keyring.active.id })
+        const signed = (await isGenuine(row)) ? sign(row) : { mac: row.mac, macRootId: keys.keyring.active.id }
+        if ((await save(row, signed)) === 1) moved.push({ row, mac: signed.mac })
       }
+      await replace?.(moved)
       return rows.length
     },
   }

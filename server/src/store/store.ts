@@ -15,8 +15,10 @@ import { changeStore } from './change.ts'
 import type { Db } from './engine/sql.ts'
 import type { Keys } from './key/key.ts'
 import { leaseStore } from './lease.ts'
+import { nodeStore } from './node.ts'
 import { oidcStore } from './oidc.ts'
 import { purgeQueueStore } from './purge-queue.ts'
+import { rowSetStore } from './row-set.ts'
 import { personalValueStore } from './secret/personal.ts'
 import { secretReminderStore } from './secret/reminder.ts'
 import { secretStore } from './secret/secret.ts'
@@ -58,10 +60,12 @@ export function createStore(db: Db, keys: Keys) {
     loginAttempts: loginAttemptStore(db, keys),
     members: memberStore(db, keys),
     mfa: mfaStore(db, keys),
+    nodes: nodeStore(db),
     oidc: oidcStore(db, keys),
     policies: policyStore(db, keys),
     personalValues: personalValueStore(db),
     projects: projectStore(db),
+    rowSets: rowSetStore(db, keys),
     secrets: secretStore(db),
     secretReminders: secretReminderStore(db),
     secretValues: secretValueStore(db, keys),

@@ -3,9 +3,10 @@ import { steps } from './migrate.ts'
 
 /**
  * Not in backups: `change` tells running nodes which caches are stale, and no node has any after a restore; `backup` is
- * the record of the backups that this installation has made; `lease` says which node is doing a job right now.
+ * the record of the backups that this installation has made; `lease` says which node is doing a job right now, `node`
+ * which nodes there are.
  */
-const ownOfInstallation: ReadonlySet<string> = new Set(['change', 'backup', 'lease'])
+const ownOfInstallation: ReadonlySet<string> = new Set(['change', 'backup', 'lease', 'node'])
 
 /** Tables after the first `applied` migration steps, in alphabetical order. */
 export function tableNames(applied: number): string[] {

@@ -6,6 +6,7 @@ import { hashBearer } from '../crypto/token.ts'
 import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './engine/sql.ts'
 import type { Keys } from './key/key.ts'
 import { ownerField } from './owner.ts'
+import { rowSetStore, type SetChange } from './row-set.ts'
 import { verifiedRows } from './signed-row.ts'
 
 export type TokenRecord = {
@@ -44,6 +45,9 @@ const columns = fragment(`
   created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt", last_used_at as "lastUsedAt",
   last_used_ip as "lastUsedIp", mac, mac_root_id as "macRootId"`)
 
+type RemovedToken = { readonly id: string; readonly workspaceId: string; readonly mac: Uint8Array }
+const removedColumns = fragment(`id, workspace_id as "workspaceId", mac`)
+
 /** An index holds this expression. */
 const owner = fragment(`coalesce(service_account_id, created_by)`)
 
@@ -71,6 +75,8 @@ const macFields = (row: TokenFields): MacField[] => [
 
 export function tokenStore(db: Db, keys: Keys) {
   const rows = verifiedRows<TokenFields, TokenRow>(keys, 'token', macFields)
+  const sets = rowSetStore(db, keys)
+  const table = 'token'
 
   function toRow(token: TokenRecord): TokenRow {
     const [scope, allowedIps] = [JSON.stringify(token.scope), JSON.stringify(token.allowedIps)]
@@ -95,14 +101,31 @@ export function tokenStore(db: Db, keys: Keys) {
     return tokens
   }
 
-  async function save(row: TokenRow, expected: Uint8Array): Promise<boolean> {
-    const changed = await db.run(sql`
+  /** Changes the sets of tokens that were deleted; returns their number. */
+  async function noteRemoved(removed: readonly RemovedToken[]): Promise<number> {
+    await sets.change(removed.map(({ id, workspaceId, mac }) => ({ workspaceId, table, id, before: mac })))
+    return removed.length
+  }
+
+  /** Returns the change of the token's set; undefined if the value of the token has changed meanwhile. */
+  async function save(row: TokenRow, expected: Uint8Array): Promise<SetChange | undefined> {
+    const { id, workspaceId } = row
+    const current = await db.one<{ mac: Uint8Array }>(sql`
+      select mac from token where id = ${id} and workspace_id = ${workspaceId} and hash = ${expected} ${forUpdate}`)
+    if (!current) return undefined
+    await db.run(sql`
       update token set service_account_id = ${row.serviceAccountId}, prefix = ${row.prefix}, hash = ${row.hash}, hash_root_id = ${row.hashRootId},
         previous_hash = ${row.previousHash}, previous_hash_root_id = ${row.previousHashRootId},
         previous_until = ${row.previousUntil}, generation = ${row.generation}, revoked_at = ${row.revokedAt},
         mac = ${row.mac}, mac_root_id = ${row.macRootId}
-      where id = ${row.id} and workspace_id = ${row.workspaceId} and hash = ${expected}`)
-    return changed === 1
+      where id = ${id} and workspace_id = ${workspaceId} and hash = ${expected}`)
+    return { workspaceId, table, id, before: current.mac, after: row.mac }
+  }
+
+  async function saveOne(row: TokenRow, expected: Uint8Array): Promise<boolean> {
+    const change = await save(row, expected)
+    if (change) await sets.change([change])
+    return change !== undefined
   }
 
   return {
@@ -144,7 +167,7 @@ export function tokenStore(db: Db, keys: Keys) {
       const isCurrent = token && keys.keyring.all.some((root) => hashBearer(root, value).equals(token.hash))
       const root = keys.keyring.active
       if (!isCurrent || token.hashRootId === root.id) return false
-      return save(toRow({ ...token, hash: hashBearer(root, value), hashRootId: root.id }), token.hash)
+      return saveOne(toRow({ ...token, hash: hashBearer(root, value), hashRootId: root.id }), token.hash)
     },
 
     /**
@@ -194,11 +217,12 @@ export function tokenStore(db: Db, keys: Keys) {
         where workspace_id = ${workspaceId} and ${owner} = ${ownerId}`)
       const excess = (owned?.count ?? 0) - max + 1
       if (excess <= 0) return true
-      const removed = await db.run(sql`
+      const removed = await db.all<RemovedToken>(sql`
         delete from token where id in (
           select id from token where workspace_id = ${workspaceId} and ${owner} = ${ownerId}
-            and (revoked_at is not null or expires_at <= ${nowMs}) order by id limit ${excess})`)
-      return removed === excess
+            and (revoked_at is not null or expires_at <= ${nowMs}) order by id limit ${excess})
+        returning ${removedColumns}`)
+      return (await noteRemoved(removed)) === excess
     },
 
     async listByIds(ids: readonly string[], workspaceId: string): Promise<TokenRecord[]> {
@@ -217,11 +241,12 @@ export function tokenStore(db: Db, keys: Keys) {
         values (${row.id}, ${row.workspaceId}, ${row.createdBy}, ${row.serviceAccountId}, ${row.name}, ${row.type},
           ${row.prefix}, ${row.hash}, ${row.hashRootId}, ${row.generation}, ${row.permission}, ${row.scope}, ${row.allowedIps},
           ${row.mayAdminister}, ${row.createdAt}, ${row.expiresAt}, ${row.mac}, ${row.macRootId})`)
+      await sets.change([{ workspaceId: row.workspaceId, table, id: row.id, after: row.mac }])
     },
 
     /** Writes owner, value, generation and revocation; false if the value changed meanwhile. */
     async update(token: TokenRecord, expected: TokenRecord): Promise<boolean> {
-      return save(toRow(token), expected.hash)
+      return saveOne(toRow(token), expected.hash)
     },
 
     /** All tokens of a person or a service account, ended ones included, newest first. */
@@ -241,15 +266,19 @@ export function tokenStore(db: Db, keys: Keys) {
 
     /** Removes all tokens of a person or a service account in a workspace; returns their number. */
     async removeOf(ownerId: string, workspaceId: string): Promise<number> {
-      return db.run(sql`
-        delete from token
-        where workspace_id = ${workspaceId} and ${owner} = ${ownerId}`)
+      return noteRemoved(
+        await db.all<RemovedToken>(sql`
+          delete from token where workspace_id = ${workspaceId} and ${owner} = ${ownerId} returning ${removedColumns}`),
+      )
     },
 
     async removeCliEndedBefore(beforeMs: number, limit: number): Promise<number> {
-      return db.run(sql`
-        delete from token where id in (
-          select id from token where type = 'cli' and expires_at < ${beforeMs} limit ${limit})`)
+      return noteRemoved(
+        await db.all<RemovedToken>(sql`
+          delete from token where id in (
+            select id from token where type = 'cli' and expires_at < ${beforeMs} limit ${limit})
+          returning ${removedColumns}`),
+      )
     },
 
     async touch(id: string, workspaceId: string, usedAt: number, ip: string): Promise<void> {
@@ -270,24 +299,30 @@ export function tokenStore(db: Db, keys: Keys) {
           or (previous_hash_root_id in (select id from root_key where is_active = 0)
             and (revoked_at is not null or expires_at <= ${nowMs} or previous_until <= ${nowMs}))
         order by id limit ${limit} ${forUpdate}`)
+      const changes: SetChange[] = []
       for (const row of old) {
         const isOver = row.revokedAt !== null || (row.expiresAt !== null && row.expiresAt <= nowMs)
         const none = { previousHash: null, previousHashRootId: null, previousUntil: null }
         const next = { ...row, ...none, ...(isOver ? { hash: newKey(), hashRootId: active } : {}) }
         // A tampered row must not get a valid MAC.
         const signed = (await rows.isGenuine(row)) ? { ...next, ...rows.sign(next) } : next
-        await save(signed, row.hash)
+        const change = await save(signed, row.hash)
+        if (change) changes.push(change)
       }
+      await sets.change(changes)
       return old.length
     },
 
     async resign(limit: number): Promise<number> {
       const old = await db.all<TokenRow>(sql`
         select ${columns} from token where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
-      return rows.resign(old, (row, { mac, macRootId }) =>
-        db.run(sql`
+      return rows.resign(
+        old,
+        (row, { mac, macRootId }) =>
+          db.run(sql`
           update token set mac = ${mac}, mac_root_id = ${macRootId}
           where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`),
+        (moved) => sets.replace(table, moved),
       )
     },
 

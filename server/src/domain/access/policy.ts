@@ -18,7 +18,7 @@ import { dayMs } from '../time.ts'
 /** `proofs` are those of the actor unless the store has newer ones. */
 export function requirePolicy(ctx: Context, policy: ReadyPolicy | undefined, proofs?: AccountProofs): void {
   if (policy === undefined) return
-  if (policy === 'tampered') throw closed()
+  if (typeof policy === 'string') throw new Failure('unavailable', closed[policy])
   const unmet = findUnmet(ctx, policy, proofs)
   if (unmet) throw new Failure('forbidden', explain(ctx, policy, unmet))
 }
@@ -45,11 +45,12 @@ function provenWith(credential: Credential, { emailVerified, secondFactorId }: A
   return { emailVerified, hasSecondFactor: secondFactorId !== null && isUsed }
 }
 
-const closed = () =>
-  new Failure(
-    'unavailable',
+const closed = {
+  tampered:
     'The policy of this workspace failed its integrity check, so the workspace is closed. Ask the operator to run the doctor command.',
-  )
+  incomplete:
+    'Members, service accounts or the policy of this workspace were changed in the database, so the workspace is closed. Ask the operator to run the doctor command.',
+}
 
 function explain({ actor, request }: Context, { document }: PolicyRules, unmet: UnmetRule): string {
   const isToken = 'token' in actor.credential
@@ -91,7 +92,7 @@ export async function isStillAdmitted(ctx: Context, { snapshot }: Granted): Prom
 }
 
 const isAdmitted = (ctx: Context, policy: ReadyPolicy | undefined, proofs?: AccountProofs): boolean =>
-  policy === undefined || (policy !== 'tampered' && findUnmet(ctx, policy, proofs) === undefined)
+  policy === undefined || (typeof policy === 'object' && findUnmet(ctx, policy, proofs) === undefined)
 
 /** True if this node may have learned that the owner of a token no longer has what the policy asks for. */
 export function mayProofsHaveChanged(ctx: Context, { snapshot }: Granted): boolean {

@@ -9,6 +9,7 @@ import { type SealedRecord, sealedWalkStore } from '../../store/secret/sealed-wa
 import type { KeyMemory } from '../../store/secret/value-seal.ts'
 import { createStore, type Store } from '../../store/store.ts'
 import { verifyChain } from '../audit/verify.ts'
+import { findBrokenSets } from '../workspace/row-set.ts'
 import type { BackupOptions, Manifest } from './manifest.ts'
 
 /** More problems than these help nobody. */
@@ -28,9 +29,18 @@ export async function checkStore(
   const tampered = await countTampered(engine, keys)
   return [
     ...tampered.map((rows) => `Changed outside of Coffer: ${rows}.`),
+    ...(await checkSets(store)),
     ...(await checkTrails(store, keys, manifest, options)),
     ...(await checkValues(engine, store, options)),
   ]
+}
+
+async function checkSets(store: Store): Promise<string[]> {
+  const problems: string[] = []
+  for await (const { slug, what } of findBrokenSets(store)) {
+    problems.push(`Removed or put back outside of Coffer: ${what} of ${JSON.stringify(slug)}.`)
+  }
+  return problems.slice(0, maxNamed)
 }
 
 async function checkTrails(store: Store, keys: Keys, manifest: Manifest, options: BackupOptions): Promise<string[]> {

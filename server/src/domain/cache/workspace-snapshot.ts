@@ -75,22 +75,12 @@ export const toSnapshotEnvironment = (row: EnvironmentRow): SnapshotEnvironment 
 async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promise<WorkspaceSnapshot | undefined> {
   const workspace = await store.workspaces.find(workspaceId)
   if (!workspace) return undefined
-  const [policy, { members, tampered }, services, teamRows, projectRows, environmentRows] = await Promise.all([
-    store.policies.find(workspaceId),
-    store.members.list(workspaceId),
-    store.serviceAccounts.list(workspaceId),
+  const [rights, teamRows, projectRows, environmentRows] = await Promise.all([
+    loadRights(store, log, workspaceId),
     store.teams.list(workspaceId),
     store.projects.list(workspaceId),
     store.environments.list(workspaceId),
   ])
-  if (tampered > 0) log.error('membership rows failed their integrity check', { workspaceId, count: tampered })
-  if (services.tampered > 0) {
-    log.error('service account rows failed their integrity check', { workspaceId, count: services.tampered })
-  }
-  if (policy === 'tampered') {
-    log.error('the policy of a workspace failed its integrity check: the workspace is closed', { workspaceId })
-  }
-
   const environments = environmentRows.map(toSnapshotEnvironment)
   const environmentsByProject = Map.groupBy(environments, (environment) => environment.projectId)
   const projects = projectRows.map((row) => ({
@@ -109,11 +99,7 @@ async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promis
   return {
     identity: Symbol(workspaceId),
     workspace,
-    policy: toReadyPolicy(policy),
-    principals: new Map([
-      ...members.map((member) => [member.userId, principalOf(member)] as const),
-      ...services.accounts.map((account) => [account.id, servicePrincipal(account)] as const),
-    ]),
+    ...rights,
     teams: new Map(teams.map((team) => [team.id, team])),
     projects: new Map(projects.map((project) => [project.id, project])),
     projectsBySlug: new Map(projects.map((project) => [project.slug, project])),
@@ -121,6 +107,42 @@ async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promis
     tokens: createLoadingCache(maxTokens, (id) => store.tokens.find(id, workspaceId)),
     identities: createLoadingCache(maxIdentities, (id) => store.oidc.find(id, workspaceId)),
     environmentKeys: { byVersion: new Map(), newest: new Map() },
+  }
+}
+
+/**
+ * Principals and policy. If their rows are not all of the set and nothing else, nobody knows what the policy was, or who
+ * had which grants: the workspace is closed.
+ */
+async function loadRights(
+  store: Store,
+  log: Log,
+  workspaceId: string,
+): Promise<Pick<WorkspaceSnapshot, 'policy' | 'principals'>> {
+  const { loaded, isWhole } = await store.rowSets.load({ workspaceId, kind: 'access' }, (add) =>
+    Promise.all([
+      store.policies.find(workspaceId, add),
+      store.members.list(workspaceId, add),
+      store.serviceAccounts.list(workspaceId, add),
+    ]),
+  )
+  const [policy, { members, tampered }, services] = loaded
+  if (tampered > 0) log.error('membership rows failed their integrity check', { workspaceId, count: tampered })
+  if (services.tampered > 0) {
+    log.error('service account rows failed their integrity check', { workspaceId, count: services.tampered })
+  }
+  if (policy === 'tampered') {
+    log.error('the policy of a workspace failed its integrity check: the workspace is closed', { workspaceId })
+  }
+  if (!isWhole) {
+    log.error('members, service accounts or policy were removed or put back: the workspace is closed', { workspaceId })
+  }
+  return {
+    policy: isWhole || policy === 'tampered' ? toReadyPolicy(policy) : 'incomplete',
+    principals: new Map([
+      ...members.map((member) => [member.userId, principalOf(member)] as const),
+      ...services.accounts.map((account) => [account.id, servicePrincipal(account)] as const),
+    ]),
   }
 }
 

@@ -90,6 +90,7 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
     ['second factors', (ctx) => ctx.store.mfa.moveToActiveRoot(batchSize)],
     ['email confirmations', (ctx) => ctx.store.emailConfirmations.resign(batchSize)],
     ['device logins', (ctx) => ctx.store.devices.resign(batchSize)],
+    ['sets of rows', (ctx) => ctx.store.rowSets.moveToActiveRoot(batchSize)],
   ]
   await moveAll(ctx, systemChain, moves, progress, followRoot)
 }

@@ -189,7 +189,7 @@ test('all writing endpoints and all audited reads have waited', () => {
 
 /** Ignores changes made by the loss of access itself, by the syncs that it triggers, and by counted attempts. */
 function isUnexpected(change: string): boolean {
-  if (/^(token changed|session removed|member removed|login_attempt )/.test(change)) return false
+  if (/^(token changed|session removed|member removed|row_set changed|login_attempt )/.test(change)) return false
   const [was = '', is = ''] = change.replaceAll(/ (due_at|change_count|changed_at)=\S+/g, '').split(' → ')
   return was !== `sync changed: ${is}`
 }

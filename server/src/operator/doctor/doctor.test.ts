@@ -351,7 +351,7 @@ describe('doctor', () => {
     const [master, root, signing, ...rest] = out.trimEnd().split('\n')
     expect(master).toBe('Master key: from file, opens 1 root key(s).')
     expect(root).toMatch(
-      /^Root key [0-9a-f-]{36} active {2}check [0-9a-f]{16} created \S+Z: 1 workspace keys, 2 signing keys, 4 row MACs, 2 token and session hashes$/,
+      /^Root key [0-9a-f-]{36} active {2}check [0-9a-f]{16} created \S+Z: 1 workspace keys, 2 signing keys, 7 row MACs, 2 token and session hashes$/,
     )
     expect(signing).toMatch(/^Signing keys: jwt [0-9a-f-]{36}, audit [0-9a-f-]{36}\.$/)
     expect(rest).toEqual([])

@@ -1,6 +1,7 @@
 /** Settings and state of PostgreSQL that the start of the service does not refuse. */
 import { isLoopback } from '../../config.ts'
 import type { Services } from '../../domain/context.ts'
+import { listLiveNodes } from '../../domain/upgrade/node.ts'
 import { connectionsPerNode } from '../../store/engine/postgres-connections.ts'
 import { anyOf, sql } from '../../store/engine/sql.ts'
 import { type Check, type Finding, note, ok, wrong } from './finding.ts'
@@ -59,7 +60,7 @@ async function checkRole({ engine }: Services): Promise<Finding> {
   )
 }
 
-/** Nodes are told apart by their address, so several on one machine count as one. */
+/** Nodes of 0.1.0 keep no row: they are told apart by their address, so several on one machine count as one. */
 async function checkConnections(services: Services): Promise<Finding> {
   const found = await settingsOf(services, 'max_connections', 'superuser_reserved_connections')
   const [most = 0, reserved = 0] = ['max_connections', 'superuser_reserved_connections'].map((name) =>
@@ -68,7 +69,7 @@ async function checkConnections(services: Services): Promise<Finding> {
   const row = await services.engine.one<{ nodes: number }>(sql`
     select count(distinct coalesce(host(client_addr), '')) as nodes from pg_stat_activity
     where application_name = 'coffer' and pid <> pg_backend_pid()`)
-  const nodes = Math.max(1, row?.nodes ?? 1)
+  const nodes = Math.max(1, row?.nodes ?? 1, (await listLiveNodes(services)).length)
   const wanted = nodes * connectionsPerNode
   const what = `${most - reserved} for ${nodes} node(s), which take up to ${connectionsPerNode} each`
   if (most - reserved >= wanted) return ok(what)

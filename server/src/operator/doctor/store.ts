@@ -3,6 +3,9 @@ import { systemChain } from '../../domain/audit/event.ts'
 import { verifyChain } from '../../domain/audit/verify.ts'
 import type { Services } from '../../domain/context.ts'
 import { describeCustody } from '../../domain/custody.ts'
+import { readUpgradeStatus } from '../../domain/upgrade/upgrade.ts'
+import { findBrokenSets } from '../../domain/workspace/row-set.ts'
+import { installation } from '../../installation.ts'
 import { custodyName } from '../../master-key/custody.ts'
 import { countTampered } from '../../store/integrity.ts'
 import { steps } from '../../store/migrate.ts'
@@ -56,6 +59,19 @@ export function storeChecks(services: Services, tell: (text: string) => void): C
       },
     },
     {
+      name: 'sets of rows that grant rights',
+      why: tampering,
+      fix: compare,
+      isLong: true,
+      run: () => checkSets(services),
+    },
+    {
+      name: 'upgrade',
+      why: 'The state of the upgrade could not be read.',
+      fix: 'look at the log of the service.',
+      run: () => checkUpgrade(services),
+    },
+    {
       name: 'audit trail of the system',
       why: tampering,
       fix: compare,
@@ -79,6 +95,29 @@ export function storeChecks(services: Services, tell: (text: string) => void): C
 }
 
 const countOf = (count: number, one: string, several: string) => `${count} ${count === 1 ? one : several}`
+
+async function checkSets({ keys, store }: Services): Promise<Finding> {
+  if (!keys.isFinished('row-set')) return ok('not checked before the upgrade is finished')
+  const broken: string[] = []
+  for await (const { slug, what } of findBrokenSets(store)) broken.push(`${what} of ${JSON.stringify(slug)}`)
+  if (broken.length === 0) return ok('complete')
+  const more = broken.length > maxNamed ? ` and ${broken.length - maxNamed} more` : ''
+  return wrong(
+    `removed or put back outside of Coffer: ${broken.slice(0, maxNamed).join(', ')}${more}`,
+    `${tampering} A workspace is closed if its members, service accounts or policy are among them.`,
+    `restore a backup, or compare with the audit trail, correct what is wrong and run "${installation.command} integrity accept <ws>".`,
+  )
+}
+
+async function checkUpgrade(services: Services): Promise<Finding> {
+  const { level, waiting } = await readUpgradeStatus(services)
+  if (waiting.length === 0) return ok(`finished (level ${level})`)
+  return note(
+    `not finished: ${waiting.map(({ name }) => name).join(', ')}`,
+    `Until then not everything is protected: ${waiting.map(({ about }) => about).join('; ')} only afterwards.`,
+    `run "${installation.command} upgrade finish" once no node of an earlier version runs any more.`,
+  )
+}
 
 async function checkSystemTrail(services: Services): Promise<Finding> {
   const verdict = await verifyChain(services, systemChain)

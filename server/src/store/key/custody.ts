@@ -70,7 +70,7 @@ export async function handOver(db: Db, given: KeyObject, next: NewMaster, nowMs:
   await lockRegister(db)
   const rows = await readKeyRows(db)
   const former = await followHandover(db, given, rows.roots)
-  requireRegistered(former, rows, rows.register)
+  const level = requireRegistered(former, rows, rows.register)
   for (const root of rows.roots) {
     await db.run(sql`update root_key set wrapped = ${rewrapRootKey(root, former, next.key)} where id = ${root.id}`)
   }
@@ -78,7 +78,7 @@ export async function handOver(db: Db, given: KeyObject, next: NewMaster, nowMs:
   await db.run(sql`
     insert into master_handover (id, custody, wrapped, sealed, created_at)
     select ${id}, custody, wrapped_master, ${sealHandover(former, id, next.key)}, ${nowMs} from instance where id = 1`)
-  const register = sealRegister(next.key, await readKeyRows(db))
+  const register = sealRegister(next.key, await readKeyRows(db), level)
   await db.run(sql`
     update instance set key_register = ${register}, wrapped_master = ${next.wrapped ?? null},
       custody = ${custodyText(next.custody)} where id = 1`)

@@ -12,6 +12,7 @@ import { isRowGenuine, type MacField, type RowMac } from '../../crypto/row-mac.t
 import { openSigningKey, type Signer, type SigningPurpose } from '../../crypto/signing.ts'
 import { Failure } from '../../failure.ts'
 import { type Db, type Engine, fragment, sql } from '../engine/sql.ts'
+import { isOnAt, type UpgradeSwitch } from '../upgrade-switch.ts'
 import { followHandover, handOver, type NewMaster } from './custody.ts'
 import { changeKeys, createKeys } from './register.ts'
 import { readKeyRows } from './rows.ts'
@@ -22,6 +23,7 @@ type Loaded = {
   readonly keyring: Keyring
   readonly active: Record<SigningPurpose, Signer>
   readonly signers: ReadonlyMap<string, KnownSigner>
+  readonly level: number
 }
 type KnownSigner = { readonly signer: Signer; readonly purpose: SigningPurpose; readonly retiredAt: number | null }
 
@@ -48,6 +50,11 @@ export type Keys = {
   turn(db: Db, nowMs: number): Promise<string>
   /** Changes rows of root or signing keys inside a transaction and seals a new register. */
   change<Result>(db: Db, work: () => Promise<Result>): Promise<Result>
+  /** How many upgrade switches are on. */
+  readonly level: number
+  isFinished(name: UpgradeSwitch): boolean
+  /** Switches on everything up to the level, inside a transaction. Call `reload` after the commit. */
+  raiseLevel(db: Db, level: number): Promise<void>
   /** Finds a root by id; reloads if this node does not know it yet. */
   requireRoot(id: string): Promise<RootKey>
   /** Opens the keys of backups of this store. */
@@ -160,6 +167,11 @@ export async function openKeys(engine: Engine, master: KeyObject, now: () => num
     },
     turn: (db, nowMs) => changeKeys(db, loaded.master, (current) => createKeys(db, current, nowMs)),
     change: (db, work) => changeKeys(db, loaded.master, work),
+    get level() {
+      return loaded.level
+    },
+    isFinished: (name) => isOnAt(loaded.level, name),
+    raiseLevel: (db, level) => changeKeys(db, loaded.master, async () => undefined, level),
     handOver: (db, next, nowMs) => handOver(db, loaded.master, next, nowMs),
     get isHandedOver() {
       return !loaded.master.equals(master)
@@ -183,7 +195,7 @@ async function readKeys(db: Db, given: KeyObject): Promise<Loaded> {
   const rows = await readKeyRows(db)
   const master = await followHandover(db, given, rows.roots)
   const roots = rows.roots.map((row) => ({ row, root: openRootKey(row, master) }))
-  requireRegistered(master, rows, rows.register)
+  const level = requireRegistered(master, rows, rows.register)
   const active = roots.find(({ row }) => row.isActive === 1)
   if (!active) throw new Failure('keysChanged')
   const keyring = createKeyring(
@@ -200,7 +212,7 @@ async function readKeys(db: Db, given: KeyObject): Promise<Loaded> {
     if (row.retiredAt === null) current[row.purpose] = signer
   }
   if (!current.jwt || !current.audit) throw new Failure('keysChanged')
-  return { master, keyring, signers, active: { jwt: current.jwt, audit: current.audit } }
+  return { master, keyring, signers, level, active: { jwt: current.jwt, audit: current.audit } }
 }
 
 export type WorkspaceKeyRow = { version: number; rootId: string; wrapped: Uint8Array }

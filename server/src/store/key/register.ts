@@ -5,6 +5,7 @@ import { requireRegistered, sealRegister } from '../../crypto/key-register.ts'
 import { createRootKey, isRegistered, rewrapRegistered, type WrappedRootKey } from '../../crypto/keyring.ts'
 import { createSigningKey, type WrappedSigningKey } from '../../crypto/signing.ts'
 import { type Db, type Engine, sql } from '../engine/sql.ts'
+import { newestLevel } from '../upgrade-switch.ts'
 import { followHandover } from './custody.ts'
 import { lockRegister, readKeyRows } from './rows.ts'
 
@@ -15,9 +16,10 @@ export async function makeKeys(engine: Engine, master: KeyObject, now: () => num
     await lockRegister(db)
     const { roots, register } = await readKeyRows(db)
     if (roots.length > 0 && register !== null) return
-    await changeKeys(db, master, async () => {
-      if (roots.length === 0) await createKeys(db, master, now())
-    })
+    const isNew = roots.length === 0
+    const create = async () => void (isNew && (await createKeys(db, master, now())))
+    // No node of an earlier version has ever served a new store.
+    await changeKeys(db, master, create, isNew ? newestLevel : undefined)
   })
 }
 
@@ -27,25 +29,26 @@ export async function hasKeys(db: Db): Promise<boolean> {
 
 /**
  * Changes key rows inside a transaction and seals a new register. The rows are verified first; otherwise the new
- * register would confirm somebody else's changes.
+ * register would confirm somebody else's changes. The store keeps its level unless a new one is given.
  */
 export async function changeKeys<Result>(
   db: Db,
   given: KeyObject,
   work: (master: KeyObject) => Promise<Result>,
+  newLevel?: number,
 ): Promise<Result> {
   await lockRegister(db)
   const before = await readKeyRows(db)
   // The master key may have moved since this process read it.
   const master = await followHandover(db, given, before.roots)
-  requireRegistered(master, before, before.register)
+  const level = requireRegistered(master, before, before.register)
   const result = await work(master)
   const after = await readKeyRows(db)
   for (const root of after.roots) {
     if (isRegistered(root)) continue
     await db.run(sql`update root_key set wrapped = ${rewrapRegistered(root, master)} where id = ${root.id}`)
   }
-  await db.run(sql`update instance set key_register = ${sealRegister(master, after)} where id = 1`)
+  await db.run(sql`update instance set key_register = ${sealRegister(master, after, newLevel ?? level)} where id = 1`)
   return result
 }
 

@@ -130,7 +130,8 @@ export async function countRootUses(db: Db): Promise<RootUses[]> {
         + (select count(*) from session_factor where mac_root_id = r.id)
         + (select count(*) from totp where mac_root_id = r.id)
         + (select count(*) from email_confirmation where mac_root_id = r.id)
-        + (select count(*) from device_login where mac_root_id = r.id) as macs,
+        + (select count(*) from device_login where mac_root_id = r.id)
+        + (select count(*) from row_set where root_id = r.id) as macs,
       (select count(*) from token where hash_root_id = r.id)
         + (select count(*) from token where previous_hash_root_id = r.id)
         + (select count(*) from session where hash_root_id = r.id)

@@ -1,7 +1,8 @@
 /** Members of a workspace with their grants. The row gives rights, so a MAC protects it. */
 import type { MacField, RowMac } from '../../crypto/row-mac.ts'
-import { type Db, fragment, sql } from '../engine/sql.ts'
+import { type Db, forUpdate, fragment, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
+import { type AddRows, rowSetStore } from '../row-set.ts'
 import { verifiedRows } from '../signed-row.ts'
 import { fromGrantColumns, furtherGrantsField, type GrantColumns, type Grants, toGrantColumns } from './grant.ts'
 
@@ -34,6 +35,8 @@ const macFields = (row: MemberFields): MacField[] => [
 
 export function memberStore(db: Db, keys: Keys) {
   const rows = verifiedRows<MemberFields, MemberRow>(keys, 'member', macFields)
+  const sets = rowSetStore(db, keys)
+  const table = 'member'
 
   function toRow(member: Member): MemberRow {
     const row = { ...member, isOwner: member.isOwner ? 1 : 0, ...toGrantColumns(member.grants) }
@@ -48,9 +51,10 @@ export function memberStore(db: Db, keys: Keys) {
 
   return {
     /** Rows with a bad MAC grant nothing: they are skipped and counted in `tampered`. */
-    async list(workspaceId: string): Promise<{ members: Member[]; tampered: number }> {
+    async list(workspaceId: string, add?: AddRows): Promise<{ members: Member[]; tampered: number }> {
       const stored = await db.all<MemberRow>(sql`
         select ${columns} from member where workspace_id = ${workspaceId} order by id`)
+      add?.(table, stored)
       const members: Member[] = []
       for (const row of stored) {
         const member = await toMember(row)
@@ -85,29 +89,40 @@ export function memberStore(db: Db, keys: Keys) {
         values (${row.id}, ${row.workspaceId}, ${row.userId}, ${row.role}, ${row.isOwner}, ${row.scope}, ${row.grants},
           ${row.createdAt}, ${row.createdAt}, ${row.mac}, ${row.macRootId})
         on conflict (workspace_id, user_id) do nothing`)
+      if (changed === 1) await sets.change([{ workspaceId: row.workspaceId, table, id: row.id, after: row.mac }])
       return changed === 1
     },
 
     async update(member: Member, nowMs: number): Promise<void> {
       const row = toRow(member)
+      const current = await db.one<{ mac: Uint8Array }>(sql`
+        select mac from member where id = ${row.id} and workspace_id = ${row.workspaceId} ${forUpdate}`)
+      if (!current) return
       await db.run(sql`
         update member set role = ${row.role}, is_owner = ${row.isOwner}, scope = ${row.scope},
           grants = ${row.grants}, updated_at = ${nowMs},
           mac = ${row.mac}, mac_root_id = ${row.macRootId}
         where id = ${row.id} and workspace_id = ${row.workspaceId}`)
+      await sets.change([{ workspaceId: row.workspaceId, table, id: row.id, before: current.mac, after: row.mac }])
     },
 
     async remove(id: string, workspaceId: string): Promise<boolean> {
-      return (await db.run(sql`delete from member where id = ${id} and workspace_id = ${workspaceId}`)) === 1
+      const removed = await db.one<{ mac: Uint8Array }>(sql`
+        delete from member where id = ${id} and workspace_id = ${workspaceId} returning mac`)
+      if (removed) await sets.change([{ workspaceId, table, id, before: removed.mac }])
+      return removed !== undefined
     },
 
     async resign(limit: number): Promise<number> {
       const old = await db.all<MemberRow>(sql`
         select ${columns} from member where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
-      return rows.resign(old, (row, { mac, macRootId }) =>
-        db.run(sql`
+      return rows.resign(
+        old,
+        (row, { mac, macRootId }) =>
+          db.run(sql`
           update member set mac = ${mac}, mac_root_id = ${macRootId}
           where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`),
+        (moved) => sets.replace(table, moved),
       )
     },
 

@@ -1,7 +1,8 @@
 /** Service accounts with their grants. The row gives rights to the account's tokens, so a MAC protects it. */
 import type { MacField, RowMac } from '../../crypto/row-mac.ts'
-import { type Db, fragment, sql } from '../engine/sql.ts'
+import { type Db, forUpdate, fragment, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
+import { type AddRows, rowSetStore } from '../row-set.ts'
 import { verifiedRows } from '../signed-row.ts'
 import type { Grants } from './grant.ts'
 
@@ -31,6 +32,8 @@ const macFields = (row: AccountFields): MacField[] => [
 
 export function serviceAccountStore(db: Db, keys: Keys) {
   const rows = verifiedRows<AccountFields, AccountRow>(keys, 'service_account', macFields)
+  const sets = rowSetStore(db, keys)
+  const table = 'service_account'
 
   function toRow(account: ServiceAccount): AccountRow {
     const row = { ...account, grants: JSON.stringify(account.grants) }
@@ -45,9 +48,10 @@ export function serviceAccountStore(db: Db, keys: Keys) {
 
   return {
     /** Rows with a bad MAC grant nothing: they are skipped and counted in `tampered`. */
-    async list(workspaceId: string): Promise<{ accounts: ServiceAccount[]; tampered: number }> {
+    async list(workspaceId: string, add?: AddRows): Promise<{ accounts: ServiceAccount[]; tampered: number }> {
       const stored = await db.all<AccountRow>(sql`
         select ${columns} from service_account where workspace_id = ${workspaceId} order by id`)
+      add?.(table, stored)
       const accounts: ServiceAccount[] = []
       for (const row of stored) {
         const account = await toAccount(row)
@@ -77,6 +81,7 @@ export function serviceAccountStore(db: Db, keys: Keys) {
         values (${row.id}, ${row.workspaceId}, ${row.name}, ${row.grants}, ${row.createdBy}, ${row.createdAt},
           ${row.createdAt}, ${row.mac}, ${row.macRootId})
         on conflict (workspace_id, name) do nothing`)
+      if (changed === 1) await sets.change([{ workspaceId: row.workspaceId, table, id: row.id, after: row.mac }])
       return changed === 1
     },
 
@@ -88,25 +93,35 @@ export function serviceAccountStore(db: Db, keys: Keys) {
 
     async update(account: ServiceAccount, nowMs: number): Promise<void> {
       const row = toRow(account)
+      const current = await db.one<{ mac: Uint8Array }>(sql`
+        select mac from service_account where id = ${row.id} and workspace_id = ${row.workspaceId} ${forUpdate}`)
+      if (!current) return
       await db.run(sql`
         update service_account set name = ${row.name}, grants = ${row.grants}, updated_at = ${nowMs},
           mac = ${row.mac}, mac_root_id = ${row.macRootId}
         where id = ${row.id} and workspace_id = ${row.workspaceId}`)
+      await sets.change([{ workspaceId: row.workspaceId, table, id: row.id, before: current.mac, after: row.mac }])
     },
 
-    /** Its tokens and shares go with it. */
+    /** Remove its tokens first. Its shares go with it. */
     async remove(id: string, workspaceId: string): Promise<boolean> {
-      return (await db.run(sql`delete from service_account where id = ${id} and workspace_id = ${workspaceId}`)) === 1
+      const removed = await db.one<{ mac: Uint8Array }>(sql`
+        delete from service_account where id = ${id} and workspace_id = ${workspaceId} returning mac`)
+      if (removed) await sets.change([{ workspaceId, table, id, before: removed.mac }])
+      return removed !== undefined
     },
 
     async resign(limit: number): Promise<number> {
       const old = await db.all<AccountRow>(sql`
         select ${columns} from service_account
         where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
-      return rows.resign(old, (row, { mac, macRootId }) =>
-        db.run(sql`
+      return rows.resign(
+        old,
+        (row, { mac, macRootId }) =>
+          db.run(sql`
           update service_account set mac = ${mac}, mac_root_id = ${macRootId}
           where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`),
+        (moved) => sets.replace(table, moved),
       )
     },
 

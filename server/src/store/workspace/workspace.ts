@@ -1,5 +1,6 @@
 import { type Db, sql } from '../engine/sql.ts'
 import { insertWorkspaceKey, type Keys } from '../key/key.ts'
+import { rowSetStore } from '../row-set.ts'
 
 export type WorkspaceRow = {
   readonly id: string
@@ -42,14 +43,16 @@ export function workspaceStore(db: Db, keys: Keys) {
       return row?.id
     },
 
-    /** Also creates the first key. False if the slug is taken. */
+    /** Also creates the first key, and the sets of rows that grant rights. False if the slug is taken. */
     async insert(workspace: WorkspaceRow): Promise<boolean> {
       const changed = await db.run(sql`
         insert into workspace (id, name, slug, created_at, updated_at)
         values (${workspace.id}, ${workspace.name}, ${workspace.slug}, ${workspace.createdAt}, ${workspace.createdAt})
         on conflict (slug) do nothing`)
-      if (changed === 1) await insertWorkspaceKey(db, keys, workspace.id, 1, workspace.createdAt)
-      return changed === 1
+      if (changed !== 1) return false
+      await insertWorkspaceKey(db, keys, workspace.id, 1, workspace.createdAt)
+      await rowSetStore(db, keys).insert(workspace.id)
+      return true
     },
 
     /** False if the slug is taken. */

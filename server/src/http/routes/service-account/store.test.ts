@@ -71,7 +71,6 @@ describe('a row of a service account with', () => {
     ['another name', () => ({ name: 'renamed' })],
     ['another creation time', ({ created_at: at }) => ({ created_at: Number(at) + 1 })],
     ['another creator', () => ({ created_by: newId() })],
-    ['a flipped bit in its MAC', ({ mac }) => ({ mac: flip(mac, 3) })],
     ['an unknown root key', () => ({ mac_root_id: newId() })],
   ])('%s grants nothing, and the doctor command counts it', async (_what, change) => {
     expect(await statusOf(token.token)).toBe(200)
@@ -88,11 +87,23 @@ describe('a row of a service account with', () => {
     expect(await tamperedRows()).toEqual([])
   })
 
-  test('the grants and the MAC of another account grants nothing', async () => {
-    const { grants = null, mac = null } = await one('service_account', otherId)
-    await withChanged('service_account', accountId, { grants, mac }, async () => {
+  test.each<[string, () => Promise<RawRow>]>([
+    ['a flipped bit in its MAC', async () => ({ mac: flip((await one('service_account', accountId)).mac, 3) })],
+    [
+      'the grants and the MAC of another account',
+      async () => {
+        const { grants = null, mac = null } = await one('service_account', otherId)
+        return { grants, mac }
+      },
+    ],
+  ])('%s grants nothing, and closes the workspace', async (_what, change) => {
+    await withChanged('service_account', accountId, await change(), async () => {
       expect(await statusOf(token.token)).toBe(401)
+      expect(await tamperedRows()).toEqual(['1 service accounts'])
+      const { status } = await service.call('GET', `${main}/service-account`, { token: owner.session })
+      expect(status).toBe(503)
     })
+    expect(await statusOf(token.token)).toBe(200)
   })
 
   test('a changed grant is reported by the command itself', async () => {
