@@ -116,6 +116,32 @@ test('TLS 1.2 and 1.3 are spoken, 1.1 is refused', async () => {
   expect(await protocolOf('TLSv1.1')).toMatch(/^(ERR_SSL_|ECONNRESET)/)
 })
 
+test('TLS 1.2 has only suites with forward secrecy and authenticated encryption', async () => {
+  const suiteOf = (ciphers: string) =>
+    new Promise<string>((resolve) => {
+      const socket = service.connect({ ciphers, maxVersion: 'TLSv1.2', rejectUnauthorized: false })
+      socket.once('error', () => resolve('refused'))
+      socket.once('secureConnect', () => {
+        resolve(socket.getCipher().name)
+        socket.destroy()
+      })
+    })
+  for (const suite of ['ECDHE-?-AES128-GCM-SHA256', 'ECDHE-?-AES256-GCM-SHA384', 'ECDHE-?-CHACHA20-POLY1305']) {
+    const [ecdsa, rsa] = [suite.replace('?', 'ECDSA'), suite.replace('?', 'RSA')]
+    expect([ecdsa, rsa]).toContain(await suiteOf(`${ecdsa}:${rsa}`))
+  }
+  for (const weak of [
+    'ECDHE-ECDSA-AES128-SHA256:ECDHE-RSA-AES128-SHA256',
+    'ECDHE-ECDSA-AES256-SHA384:ECDHE-RSA-AES256-SHA384',
+    'ECDHE-ECDSA-AES128-SHA:ECDHE-RSA-AES128-SHA',
+    'AES128-GCM-SHA256:AES256-GCM-SHA384',
+    'AES128-SHA:AES256-SHA256',
+    'DHE-RSA-AES128-GCM-SHA256',
+  ]) {
+    expect(await suiteOf(weak), weak).toBe('refused')
+  }
+})
+
 const openPlain = (): Socket => {
   const { hostname, port } = new URL(service.url)
   return connectPlain({ host: hostname, port: Number(port) })

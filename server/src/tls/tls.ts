@@ -108,7 +108,18 @@ export async function openTls(
   }
 }
 
-const contextOf = ({ cert, key }: KeyPair) => ({ cert, key, minVersion: 'TLSv1.2' as const })
+/**
+ * Only forward secrecy with authenticated encryption. TLS 1.3 has nothing else; of TLS 1.2, the CBC modes and the
+ * exchange of keys by RSA are left out.
+ */
+const ciphers = [
+  ...['TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256', 'TLS_AES_128_GCM_SHA256'],
+  ...['ECDSA', 'RSA'].flatMap((signature) =>
+    ['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'CHACHA20-POLY1305'].map((rest) => `ECDHE-${signature}-${rest}`),
+  ),
+].join(':')
+
+const contextOf = ({ cert, key }: KeyPair) => ({ cert, key, minVersion: 'TLSv1.2' as const, ciphers })
 
 /** Changes with the content, the target of a link, and the permissions. */
 async function versionOf({ certificateFile, keyFile }: TlsFiles): Promise<string> {
