@@ -6,6 +6,7 @@ import { credentialPermission, grantOf } from '../actor.ts'
 import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
 import type { Context } from '../context.ts'
+import { requireClearName } from '../new-name.ts'
 import { everything } from '../scope.ts'
 import { iso, maybeIso } from '../time.ts'
 import { inTransaction } from '../transaction.ts'
@@ -66,6 +67,7 @@ export async function updateMe(ctx: Context, { name, preferences }: MeChange): P
   if (preferences) await checkPreferences(ctx, preferences, 'preferences.')
   await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const account = await requireAccount(ctx, userId)
+    requireClearName(name, account.name)
     const entity = personEntity(account)
     const next = { ...account, name: name ?? account.name, preferences: merged(account, preferences) }
     await ctx.store.accounts.update(next, ctx.now())

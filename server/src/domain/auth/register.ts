@@ -11,6 +11,7 @@ import { type OpenedSession, openBrowserSession } from '../account/session.ts'
 import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
 import type { Context } from '../context.ts'
+import { requireClearName } from '../new-name.ts'
 import { inPasswordSlot } from '../slot.ts'
 import { announce, inTransaction } from '../transaction.ts'
 import { findOpenInvite, type OpenInvite, takeUpInvite } from '../workspace/invite.ts'
@@ -22,6 +23,8 @@ const firstWorkspace = { name: 'Main', slug: 'main' }
 
 export async function register(ctx: Context, body: Registration): Promise<OpenedSession> {
   const email = normaliseEmail(body.email)
+  requireClearName(body.name)
+  requireClearName(body.workspace?.name, undefined, 'workspace.name')
   if (body.workspace) checkWorkspaceSlug(body.workspace.slug, 'workspace.slug')
   const { invite } = await admitRegistration(ctx, body, email)
   const passwordHash = await inPasswordSlot(ctx, (slot) => hashPassword(slot, body.password))

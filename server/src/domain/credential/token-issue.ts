@@ -20,6 +20,7 @@ import { checkAddresses } from '../allowed-address.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { holdsRole } from '../grant.ts'
+import { requireClearName } from '../new-name.ts'
 import { servicePrincipal } from '../principal.ts'
 import { reachesEnvironment } from '../scope.ts'
 import { dayMs, hourMs, iso, maybeIso } from '../time.ts'
@@ -101,6 +102,7 @@ type TokenPlan = Pick<
 
 function staticPlan(ctx: Context, body: NewToken): Omit<TokenPlan, 'scope' | 'serviceAccountId'> {
   const lifetimeMs = lifetimesMs[body.expiresIn]
+  requireClearName(body.name)
   return {
     name: body.name,
     type: 'static',

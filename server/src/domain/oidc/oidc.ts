@@ -10,6 +10,7 @@ import { reachOf } from '../access/outbound-reach.ts'
 import { requireChangedScopeWithin, requireScopeWithin } from '../access/scope-grant.ts'
 import { record } from '../audit/record.ts'
 import type { Context } from '../context.ts'
+import { requireClearName } from '../new-name.ts'
 import { iso, maybeIso } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
 import { isNarrowing, type Rules } from './rule.ts'
@@ -53,6 +54,7 @@ export async function createIdentity(ctx: Context, path: WorkspacePath, body: Ne
   await checkIssuer(ctx, workspaceId, identity.issuer)
   checkLength(identity.claims)
   checkOwnRules(identity)
+  requireClearName(identity.name)
   await inTransaction(ctx, workspaceId, async (ctx) => {
     await reauthorise(ctx, access, 'oidc:write')
     if ((await ctx.store.oidc.count(workspaceId)) >= maxIdentities) {
@@ -84,6 +86,7 @@ export async function updateIdentity(
     const scope = change.scope && (await requireChangedScopeWithin(ctx, access, current.scope, change.scope))
     const changed = { ...current, ...change, scope: scope ?? current.scope, updatedAt: ctx.now() }
     checkOwnRules(changed)
+    requireClearName(changed.name, current.name)
     const { before, after } = differences(current, changed)
     // A new generation ends all JWTs that were issued under the old rules or rights.
     const isOnlyRenamed = Object.keys(after).every((field) => field === 'name')

@@ -16,6 +16,7 @@ import { requireChangedGrantsWithin, requireGrantsWithin } from '../access/scope
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { isEnded, lastUseOf } from '../credential/token.ts'
+import { requireClearName } from '../new-name.ts'
 import { iso, maybeIso } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
 import { grantText, shownGrants } from './member.ts'
@@ -42,6 +43,7 @@ export async function createServiceAccount(
 ): Promise<ServiceAccount> {
   const access = await requireWorkspace(ctx, path, 'service:write')
   const workspaceId = access.snapshot.workspace.id
+  requireClearName(name)
   const account: AccountRecord = {
     id: newId(),
     workspaceId,
@@ -75,6 +77,7 @@ export async function updateServiceAccount(
   return inTransaction(ctx, workspaceId, async (ctx) => {
     const account = await requireAccount(ctx, access, path.id)
     const { name = account.name, grants: wanted } = change
+    requireClearName(name, account.name)
     const grants = wanted
       ? await requireChangedGrantsWithin(ctx, access, account.grants, { grants: wanted })
       : account.grants

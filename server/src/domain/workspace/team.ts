@@ -7,6 +7,7 @@ import { requireTeam, requireWorkspace, seesProject, seesTeam } from '../access/
 import { record } from '../audit/record.ts'
 import type { SnapshotTeam } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
+import { requireClearName } from '../new-name.ts'
 import type { Reach } from '../scope.ts'
 import { iso } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
@@ -20,6 +21,7 @@ export async function listTeams(ctx: Context, path: WorkspacePath): Promise<Team
 
 export async function createTeam(ctx: Context, path: WorkspacePath, body: NewTeam): Promise<Team> {
   const { snapshot } = await requireWorkspace(ctx, path, 'team:create')
+  requireClearName(body.name)
   const team = { id: newId(), workspaceId: snapshot.workspace.id, name: body.name, createdAt: ctx.now() }
   await inTransaction(ctx, team.workspaceId, async (ctx) => {
     if (!(await ctx.store.teams.insert(team))) throw nameTaken(team.name)
@@ -34,6 +36,7 @@ export async function updateTeam(ctx: Context, path: IdPath, body: NewTeam): Pro
   const workspaceId = snapshot.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const current = await requireStored(ctx, team.id, workspaceId)
+    requireClearName(body.name, current.name)
     if (!(await ctx.store.teams.rename(team.id, workspaceId, body.name, ctx.now()))) throw nameTaken(body.name)
     const names = { before: { name: current.name }, after: { name: body.name } }
     await record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(current), ...names })

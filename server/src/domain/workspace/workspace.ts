@@ -9,6 +9,7 @@ import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { wholeAdmin } from '../grant.ts'
+import { requireClearName } from '../new-name.ts'
 import { iso } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
 import { requireRoom, shownGrants } from './member.ts'
@@ -28,6 +29,7 @@ export async function readWorkspace(ctx: Context, path: WorkspacePath): Promise<
 export async function createWorkspace(ctx: Context, body: NewWorkspace): Promise<Workspace> {
   const { userId } = requireSession(ctx)
   checkWorkspaceSlug(body.slug)
+  requireClearName(body.name)
   const workspace = { id: newId(), name: body.name, slug: body.slug, createdAt: ctx.now() }
   await inTransaction(ctx, workspace.id, async (ctx) => {
     await claimSlug(ctx, workspace)
@@ -66,6 +68,7 @@ export async function updateWorkspace(
     // Uses the stored row: fields that this change omits may have just changed.
     const current = await ctx.store.workspaces.find(workspace.id)
     if (!current) throw new Failure('notFound')
+    requireClearName(change.name, current.name)
     const before = { name: current.name, slug: current.slug }
     const after = { ...before, ...change }
     if (!(await ctx.store.workspaces.update(workspace.id, after, ctx.now()))) throw slugTaken(after.slug)

@@ -17,6 +17,7 @@ import {
 } from '../../access/access.ts'
 import { record } from '../../audit/record.ts'
 import type { Context } from '../../context.ts'
+import { requireClearName } from '../../new-name.ts'
 import { dayMs } from '../../time.ts'
 import { inTransaction } from '../../transaction.ts'
 import { connectTo, requireProvider } from '../connection.ts'
@@ -87,6 +88,7 @@ const blank = {
 } as const
 
 function chooseName(given: string | undefined, provider: Provider, taken: ReadonlySet<string>): string {
+  requireClearName(given)
   if (given !== undefined) {
     if (taken.has(given)) throw new Failure('conflict', `A sync named "${given}" already exists.`)
     return given
