@@ -45,7 +45,7 @@ export const Member = Type.Object({
 })
 export type Member = Static<typeof Member>
 
-/** Either `grants`, or `role` and `scope`, which leave a single grant: what they omit is taken from the first one. */
+/** Either `grants`, or `role` and `scope`, which change a single grant; 409 if there are several. */
 export const MemberChange = Type.Object(
   { role: Type.Optional(Role), scope: Type.Optional(NewScope), grants: Type.Optional(NewGrants) },
   { ...closed, minProperties: 1 },

@@ -42,7 +42,7 @@ Examples:
     const member = await requireMember(workspace, given)
     const grants = await openGrants(workspace)
     const change: MemberChange = isSingle
-      ? await singleGrant(workspace, flags.role, flags.scope)
+      ? await singleGrant(workspace, member, flags.role, flags.scope)
       : { grants: await grants.parse(flags.grant) }
     if (isSingle && member.grants.length > 1 && !flags.yes) {
       await confirmLoss(ctx, member, await grants.describe(member.grants))
@@ -58,14 +58,17 @@ Examples:
 
 async function singleGrant(
   { api, ws }: Workspace,
+  { grants: [first, ...others] }: Member,
   word: string | undefined,
   scope: readonly string[],
 ): Promise<MemberChange> {
   const role: Role | undefined = roles.find((one) => one === word)
-  return {
+  const single = {
     ...(role && { role }),
     ...(scope.length > 0 && { scope: await (await openPlaces(api, ws)).parse(scope) }),
   }
+  // The service refuses role and scope for somebody with several grants: they are replaced by the whole list.
+  return first && others.length > 0 ? { grants: [{ ...first, ...single }] } : single
 }
 
 async function confirmLoss(ctx: Context, member: Member, held: string): Promise<void> {

@@ -1,6 +1,6 @@
 /** Giving and showing grants: nobody can give, or see, ids outside their own reach. */
 import type { NewGrant, NewScope, Role, Scope } from '@coffer/contract/field'
-import { invalid } from '../../failure.ts'
+import { Failure, invalid } from '../../failure.ts'
 import type { Grants } from '../../store/workspace/grant.ts'
 import type { WriteContext } from '../context.ts'
 import { normaliseScope, reachesAll, reachesEnvironment, reachesProject, reachesTeam, toScopeSet } from '../scope.ts'
@@ -80,7 +80,10 @@ export function requireGrantsWithin(access: Access, wanted: WantedGrants): Grant
   return [{ role, scope: requireScopeWithin(access, scope) }]
 }
 
-/** `grants` replace all; `role` and `scope` leave a single grant, with what they omit taken from the first. */
+/**
+ * `grants` replace all; `role` and `scope` change a single grant. A client that knows only one must not remove others
+ * that it does not see.
+ */
 export async function requireChangedGrantsWithin(
   ctx: WriteContext,
   access: Access,
@@ -89,6 +92,9 @@ export async function requireChangedGrantsWithin(
 ): Promise<Grants> {
   const { role = before[0].role, scope, grants } = wanted
   if (!grants) {
+    if (before.length > 1) {
+      throw new Failure('conflict', `There are ${before.length} grants: send the whole list as grants.`)
+    }
     if (scope === undefined) return [{ role, scope: before[0].scope }]
     return [{ role, scope: await requireChangedScopeWithin(ctx, access, before[0].scope, scope) }]
   }

@@ -101,6 +101,30 @@ describe('the list of members', () => {
 })
 
 describe('a change of role or scope', () => {
+  test.each([
+    ['a role', { role: 'admin' }],
+    ['a scope', { scope: { all: true } }],
+    ['both', { role: 'member', scope: { all: true } }],
+  ])('of somebody with several grants is refused: %s', async (_what, body) => {
+    const grants = [
+      { role: 'developer', scope: { projects: [project.id] } },
+      { role: 'member', scope: { all: true } },
+    ]
+    const person = await place.join({ role: 'member' })
+    const { id } = await place.mustInvite({ role: undefined, scope: undefined, grants })
+    expect((await place.ask('PUT', `/rbac/${person.memberId}`, { grants })).status).toBe(200)
+    for (const row of [id, person.memberId]) {
+      const before = await place.row(row)
+      expect(await place.ask('PUT', `/rbac/${row}`, body)).toMatchObject({
+        status: 409,
+        body: { message: 'There are 2 grants: send the whole list as grants.' },
+      })
+      expect(await place.row(row)).toEqual(before)
+      expect((await place.ask('PUT', `/rbac/${row}`, { grants: grants.slice(0, 1) })).status).toBe(200)
+      expect((await place.ask('PUT', `/rbac/${row}`, body)).status).toBe(200)
+    }
+  })
+
   test.each(['member', 'invite'])(
     'accepts the scope of a %s back as it is shown, although a part of it was deleted',
     async (what) => {
