@@ -17,7 +17,8 @@ import { withStoredEnvironments } from '../access/stored-environment.ts'
 import { record } from '../audit/record.ts'
 import type { SnapshotProject } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
-import { type Reach, reachesProject, reachesTeam } from '../scope.ts'
+import { requireClearName } from '../new-name.ts'
+import { type Reach, reachesTeam } from '../scope.ts'
 import { iso } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
 import { endUses } from './environment.ts'
@@ -53,6 +54,7 @@ export async function createProject(ctx: Context, path: WorkspacePath, body: New
   const access = await requireWorkspace(ctx, path, 'project:create')
   checkProjectSlug(body.slug)
   const team = requireTeamWithin(access, body.teamId)
+  requireClearName(body.name)
   const workspaceId = access.snapshot.workspace.id
   const at = ctx.now()
   const project: ProjectRow = {
@@ -89,6 +91,8 @@ export async function updateProject(
   const workspaceId = snapshot.workspace.id
   if (change.slug !== undefined) checkProjectSlug(change.slug)
   const teamId = change.teamId === undefined ? project.teamId : requireTeamWithin(access, change.teamId).id
+  // A project takes its rights from its team: whoever takes it out decides for that team, too.
+  if (teamId !== project.teamId) requireTeamWithin(access, project.teamId)
   const updatedAt = ctx.now()
   const after = await inTransaction(ctx, workspaceId, async (ctx) => {
     // Uses the stored row: fields that this change omits may have just changed.
@@ -99,8 +103,9 @@ export async function updateProject(
       await requireStoredTeam(ctx, teamId, workspaceId)
       // Someone who has just lost the project must not move it to a team that they still reach.
       const { reach } = inRole(await reauthorise(ctx, access, 'project:write'), 'admin')
-      if (!reachesProject(reach, current) || !reachesTeam(reach, { id: teamId })) throw new Failure('notFound')
+      if (![current.teamId, teamId].every((id) => reachesTeam(reach, { id }))) throw new Failure('notFound')
     }
+    requireClearName(change.name, current.name)
     const before = { name: current.name, slug: current.slug, teamId: current.teamId }
     const after = { ...before, ...change, teamId }
     if (!(await ctx.store.projects.update({ ...current, ...after, updatedAt }))) throw slugTaken(after.slug)

@@ -1,6 +1,7 @@
 import type { Project, TeamGroup } from '@coffer/contract/project'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import {
+  addUser,
   createProject,
   createTeam,
   createToken,
@@ -91,6 +92,28 @@ test.each([
     status,
     body: { message },
   })
+})
+
+test('a move needs the role admin in both teams', async () => {
+  const to = await createTeam(service, owner.session, 'Receiving')
+  const { id } = await createProject(service, owner.session, 'moving', { teamId })
+  const { body: workspace } = await service.call<{ id: string }>('GET', '/v1/workspace/main', as())
+  const nothing = { all: false, teams: [], projects: [], environments: [] }
+  const move = async (name: string, ...scopes: object[]) => {
+    const [first = {}, ...others] = scopes.map((scope) => ({ role: 'admin' as const, scope: { ...nothing, ...scope } }))
+    const person = await addUser(service, `${name}@example.com`, {
+      ...{ workspaceId: workspace.id, role: 'admin', scope: nothing, further: others },
+      ...first,
+    })
+    return service.call('PUT', `${list}/moving`, { token: person.session, body: { teamId: to } })
+  }
+  const partly = { status: 403, body: { message: 'Your scope covers only part of this team.' } }
+  expect(await move('project', { projects: [id] }, { teams: [to] })).toMatchObject(partly)
+  expect(await move('project-in-one', { projects: [id], teams: [to] })).toMatchObject(partly)
+  expect((await move('source', { teams: [teamId] })).status).toBe(404)
+  expect((await service.call<Project>('GET', `${list}/moving`, as())).body.teamId).toBe(teamId)
+  expect((await move('both', { teams: [teamId] }, { teams: [to] })).status).toBe(200)
+  expect((await service.call<Project>('GET', `${list}/moving`, as())).body.teamId).toBe(to)
 })
 
 test('an update without fields is refused', async () => {
