@@ -1,10 +1,12 @@
 /** Several installations with one target, or one staging folder: each counts, removes and stores its own backups alone. */
+
 import { copyFile, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { tempFolder } from '../../../test/backup-target.ts'
 import { startService, type TestService } from '../../../test/harness.ts'
 import { holdBackups, runBackup } from '../../../test/scheduled-backup.ts'
+import { signRow } from '../crypto/row-mac.ts'
 import { openStaging } from '../domain/backup/staging.ts'
 import { newBackupName } from '../domain/backup/target/name.ts'
 
@@ -49,6 +51,8 @@ test('two installations with one target do not remove the backups of each other'
 
 test.each([
   ['a changed time', { verifiedAt: 1 }],
+  ['another digest', { sha256: '00' }],
+  ['no digest any more', { sha256: null }],
   ['another size', { bytes: 1 }],
   ['a MAC of another length', { mac: '00' }],
   ['no MAC', { mac: null }],
@@ -73,6 +77,16 @@ test('a marker that was copied to another name, and a text that is no marker, co
   expect(await stored()).toEqual(
     [next, `${next}.verified`, later, `${later}.verified`, unmarked, wrong, `${wrong}.verified`].toSorted(),
   )
+})
+
+test('a marker of 0.1.0, which signs no digest, still counts', async () => {
+  const own = await run()
+  const { bytes, verifiedAt } = JSON.parse(await readFile(markerPath(own), 'utf8'))
+  const { keyring } = service.app.services.keys
+  const { mac } = signRow(keyring.active, 'backup-marker', [own, bytes, verifiedAt])
+  await changeMarker(own, { sha256: undefined, mac: Buffer.from(mac).toString('hex') })
+  const next = await run(day + 1)
+  expect(await stored()).toEqual([next, `${next}.verified`])
 })
 
 test('an own backup whose marker was signed by a root key that is retired is removed by the rule', async () => {

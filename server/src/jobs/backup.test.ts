@@ -1,4 +1,5 @@
 /** Scheduled backups: made, verified, stored, kept and removed; by one node of several; and failures that do no harm. */
+import { createHash } from 'node:crypto'
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -55,7 +56,10 @@ test('a backup is made at once and then every day, each verified and marked, and
   expect(await stored()).toEqual(names.flatMap((name) => [name, `${name}.verified`]))
   const [name = ''] = names
   const marker = JSON.parse(await readFile(join(folder, `${name}.verified`), 'utf8'))
-  expect(marker).toMatchObject({ name, version: service.app.services.version })
+  const sha256 = createHash('sha256')
+    .update(await readFile(join(folder, name)))
+    .digest('hex')
+  expect(marker).toMatchObject({ name, sha256, version: service.app.services.version })
   const scratchFolder = await tempFolder()
   const verdict = await verifyBackup(join(folder, name), async () => service.app.services.keys.master, {
     scratchFolder,

@@ -54,7 +54,7 @@ export async function withNewFile<Result>(
     const store = async (verified: MarkerContext | undefined) => {
       if (isBucket(place)) await target.put(name, file)
       const { size: bytes } = statSync(file)
-      if (verified) await putMarker(verified, target, { name, bytes }, join(folder, markerOf(name)))
+      if (verified) await putMarker(verified, target, { name, bytes, file }, join(folder, markerOf(name)))
     }
     const kept = isBucket(place) ? join(scratch, name) : file
     return work({ file, shown, store: (verified) => orKept(store(verified), file, kept) })

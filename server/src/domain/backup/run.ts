@@ -117,7 +117,8 @@ async function storeBackup(
 ): Promise<number> {
   const { size: bytes } = await stat(staging.pathOf(name))
   await target.put(name, staging.pathOf(name), { signal })
-  await putMarker(services, target, { name, bytes }, staging.pathOf(markerOf(name)), { signal })
+  const file = staging.pathOf(name)
+  await putMarker(services, target, { name, bytes, file }, staging.pathOf(markerOf(name)), { signal })
   return bytes
 }
 
