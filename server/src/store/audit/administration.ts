@@ -1,7 +1,7 @@
 /** For `doctor`: tokens that did what only sessions and marked tokens may do since the mark exists. Reads the whole trail. */
 import { type Db, sql } from '../engine/sql.ts'
 
-export type AdministeringToken = { readonly id: string; readonly workspaceId: string; readonly lastAt: number }
+type AdministeringToken = { readonly id: string; readonly workspaceId: string; readonly lastAt: number }
 
 /** An UPDATE of a token is its transfer. */
 export const listAdministeringTokens = (db: Db, sinceMs: number): Promise<AdministeringToken[]> =>

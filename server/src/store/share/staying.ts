@@ -1,7 +1,7 @@
 /** Shares that do not end with the person behind them. */
 import { type Db, sql } from '../engine/sql.ts'
 
-export type StayingShare = {
+type StayingShare = {
   readonly id: string
   readonly label: string
   readonly projectId: string
