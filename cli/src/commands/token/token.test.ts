@@ -146,7 +146,7 @@ test('--may-administer without a terminal, with a wrong password or for too long
   })
   for (const [expires, answer, reason] of [
     ['24h', 'not the password', 'password: is wrong.'],
-    ['1y', password, 'expiresIn: a token that may administer lives 3m at most.'],
+    ['1y', password, '--expires: a token that may administer lives 3m at most.'],
   ] as const) {
     const session = shell.terminal([...args, '--expires', expires])
     await session.see('Your password, or a code')
