@@ -81,6 +81,7 @@ export const auditEndpoints = {
     response: Type.Array(AuditEntry),
     errors: [403, 404],
     withoutValues: true,
+    isSearch: true,
     streams: ['application/x-ndjson'],
   },
   verifyAudit: {

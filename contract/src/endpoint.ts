@@ -73,6 +73,8 @@ export type Endpoint = {
   readonly refusal?: TSchema
   /** Content types other than JSON that the caller may request. */
   readonly streams?: readonly ('application/x-ndjson' | 'application/yaml' | 'text/csv' | 'text/plain')[]
+  /** A search that may end before its time: the header X-Searched-To says how far it has looked. */
+  readonly isSearch?: true
   /** Responds with an ETag, and with 304 to a matching If-None-Match. */
   readonly isCached?: true
   /** Accepts If-Match, and responds with 412 if the ETag no longer matches the secret. */

@@ -117,6 +117,7 @@ function readAnswer(request: Request, response: TransportResponse, bearer: strin
     etag: response.header('etag'),
     nextCursor: response.header('x-next-cursor'),
     leftOut: response.header('x-coffer-left-out')?.match(/[\w-]+/g) ?? [],
+    searchedTo: response.header('x-searched-to'),
   }
   if (status === 304 && request.ifNoneMatch !== undefined) return { ...details, body: undefined }
   if (status >= 200 && status < 300) return { ...details, body: parseBody(request, response, requestId) }

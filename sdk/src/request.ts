@@ -10,6 +10,8 @@ export type ResponseDetails = {
   readonly nextCursor: string | undefined
   /** Names that an export for shells leaves out, because programs obey such variables. */
   readonly leftOut: readonly string[]
+  /** The time back to which a search has looked. */
+  readonly searchedTo: string | undefined
 }
 
 export type CallOptions = {

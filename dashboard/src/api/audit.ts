@@ -15,6 +15,9 @@ export const auditQuery = (ws: string, filter: AuditFilter) =>
     queryFn: ({ pageParam }) =>
       loadPage(pageParam, (query, options) => api.audit.list({ ws }, { ...filter, ...query }, options)),
     staleTime: 0,
+    // A search of many pages begins anew only when the page is opened again.
+    gcTime: 0,
+    refetchOnWindowFocus: false,
   })
 
 /** Long trails take their time. */

@@ -2,7 +2,9 @@
 import { text } from 'node:stream/consumers'
 import type { AuditEntry } from '@coffer/contract/audit'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { createLongWork } from '../../../../server/src/long-work.ts'
 import { expectAccessible, openPage } from '../../../../test/browser.ts'
+import { growTrail } from '../../../../test/grown-trail.ts'
 import {
   addUser,
   createProject,
@@ -91,6 +93,25 @@ test('the chain is verified, and a changed entry is named', async () => {
   await raw.query("update audit_entry set actor_name = 'changed' where chain_id = ? and sequence = 5", [workspaceId])
   await page.getByRole('button', { name: 'Verify' }).click()
   await page.getByText('The chain breaks at entry 5: This entry was changed.').waitFor()
+})
+
+test('a search says how far it looked, and goes on by itself until it has looked at everything', async () => {
+  let ms = 0
+  // Every look at the clock finds that a second has passed, so each request looks at one stretch.
+  const slow = await startService({}, { longWork: createLongWork(() => (ms += 1_000)) })
+  onTestFinished(() => slow.stop())
+  const { session } = await registerOwner(slow)
+  const { id } = (await slow.call<{ id: string }>('GET', '/v1/workspace/main', { token: session })).body
+  await growTrail(slow, id, { rows: 2_000, entityName: (index) => (index === 10 ? 'RARE' : 'COMMON') })
+  const page = await openPage(slow, { session, path: '/main/-/audit?q=rare' })
+  await page.getByText(/^Looked back to .*, and still looking\.$/).waitFor()
+  await expectAccessible(page)
+  await page.getByRole('button', { name: 'secret RARE' }).waitFor()
+  await page.getByText(/^Looked back to/).waitFor({ state: 'detached' })
+  await page.getByLabel('Search').fill('nothing is called this')
+  await page.keyboard.press('Enter')
+  await page.getByText(/^Looked back to/).waitFor()
+  await page.getByText('No entry matches.').waitFor()
 })
 
 test('a developer is told that the log is for admins', async () => {

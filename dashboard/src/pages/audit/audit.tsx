@@ -1,8 +1,9 @@
 import type { AuditEntry, AuditVerdict, ProjectSummary } from '@coffer/sdk'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
-import { useState } from 'react'
+import { useCallback, useState } from 'react'
 import { type AuditFilter, auditQuery, exportAddress, verifyAudit } from '../../api/audit.ts'
+import { pageLength } from '../../api/list-page.ts'
 import { useRights } from '../../api/use-rights.ts'
 import { projectsQuery } from '../../api/workspace.ts'
 import { useAction } from '../../parts/action.ts'
@@ -14,10 +15,11 @@ import { Note } from '../../parts/note.tsx'
 import { EmptyState, Page, Skeleton } from '../../parts/page.tsx'
 import { plural } from '../../parts/plural.ts'
 import { Table } from '../../parts/table.tsx'
-import { Time } from '../../parts/time.tsx'
+import { absoluteTime, Time } from '../../parts/time.tsx'
 import { EntryDrawer } from './entry-drawer.tsx'
 import { typeName } from './filter.ts'
 import { FilterBar } from './filter-bar.tsx'
+import { useGoingOn } from './use-going-on.ts'
 import './audit.css'
 
 const route = getRouteApi('/signed-in/$ws/-/audit')
@@ -83,8 +85,17 @@ function Entries({ ws, filter }: { readonly ws: string; readonly filter: AuditFi
   const [open, setOpen] = useState<AuditEntry>()
   const projects = teams.flatMap((team) => team.projects)
   const entries = list.data?.pages.flatMap(({ items }) => items) ?? []
+  const last = list.data?.pages.at(-1)
+  const isLooking = list.hasNextPage && !list.error && last !== undefined && last.items.length < pageLength
+  const { fetchNextPage } = list
+  const loadNext = useCallback(() => void fetchNextPage(), [fetchNextPage])
+  useGoingOn(isLooking && !list.isFetching, loadNext)
+  const searched = last?.searchedTo !== undefined && isLooking && (
+    <p className="text-soft">Looked back to {absoluteTime(last.searchedTo)}, and still looking.</p>
+  )
   if (list.isPending) return <Skeleton rows={10} />
   if (list.error && entries.length === 0) return <ErrorNote error={list.error} />
+  if (entries.length === 0 && searched) return searched
   if (entries.length === 0) return <p className="text-soft">No entry matches.</p>
   return (
     <>
@@ -109,7 +120,8 @@ function Entries({ ws, filter }: { readonly ws: string; readonly filter: AuditFi
         ))}
       </Table>
       <ErrorNote error={list.error} />
-      {list.hasNextPage && (
+      {searched}
+      {list.hasNextPage && !isLooking && (
         <Button className="self-start" isBusy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
           Load more
         </Button>

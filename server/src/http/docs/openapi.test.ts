@@ -168,8 +168,9 @@ describe('/openapi.json', () => {
     expect(Object.keys(responses).sort()).toEqual(statuses.sort())
     const headersOf = (status: number) => Object.keys(responses[status]?.headers ?? {})
     const isPaged = 'cursor' in (plain<Schema>(endpoint.query ?? {}).properties ?? {})
+    const searched = endpoint.isSearch ? ['X-Searched-To'] : []
     const cached = endpoint.isCached ? ['ETag'] : []
-    expect(headersOf(endpoint.status)).toEqual(isPaged ? ['X-Next-Cursor'] : cached)
+    expect(headersOf(endpoint.status)).toEqual(isPaged ? ['X-Next-Cursor', ...searched] : cached)
     expect(headersOf(304)).toEqual(cached)
     const success = responses[endpoint.status]?.content
     expect(plain(success?.['application/json']?.schema)).toEqual(plain(endpoint.response))

@@ -86,6 +86,9 @@ const ifMatch = text('ETags from earlier reads of the secret, or `*`; 412 if non
 const ifNoneMatch = text('The ETag of a response that you already have; 304 if it still matches.')
 const etag = text('Changes whenever the response does.')
 const nextCursor = text('The `cursor` of the next page; absent on the last page.')
+const searchedTo = text(
+  'The time back to which the search has looked. A page may hold fewer entries than `limit`, or none, and still have a next one.',
+)
 
 function headerParameters({ isConditional, isCached }: Endpoint): object[] {
   return [
@@ -97,9 +100,13 @@ function headerParameters({ isConditional, isCached }: Endpoint): object[] {
 const json = (schema: TSchema) => ({ 'application/json': { schema } })
 
 function describeResponses(endpoint: Endpoint): Record<number, object> {
-  const { status, response, streams = [], isCached, dryRuns } = endpoint
+  const { status, response, streams = [], isCached, isSearch, dryRuns } = endpoint
   const { properties = {} }: ObjectSchema = endpoint.query ?? {}
-  const headers = { ...(isCached && { ETag: etag }), ...('cursor' in properties && { 'X-Next-Cursor': nextCursor }) }
+  const headers = {
+    ...(isCached && { ETag: etag }),
+    ...('cursor' in properties && { 'X-Next-Cursor': nextCursor }),
+    ...(isSearch && { 'X-Searched-To': searchedTo }),
+  }
   const streamed = Object.fromEntries(streams.map((type) => [type, { schema: response }]))
   return {
     [status]: {
