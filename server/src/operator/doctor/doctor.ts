@@ -15,6 +15,7 @@ import { clockChecks } from './clock.ts'
 import { diskChecks } from './disk.ts'
 import { fileChecks } from './file.ts'
 import { type Check, type Finding, lineOf, ok, runCheck, sentenceOf, wrong } from './finding.ts'
+import { growthChecks } from './growth.ts'
 import { peerChecks } from './peer.ts'
 import { postgresChecks } from './postgres.ts'
 import { programChecks } from './program.ts'
@@ -27,7 +28,15 @@ type Report = (name: string, finding: Finding) => void
 /** Groups of checks that need no store. */
 const withoutStore = [programChecks, addressChecks, fileChecks, diskChecks, peerChecks, runningChecks]
 /** Groups of checks of the opened store. */
-const ofStore = [storeChecks, administrationChecks, clockChecks, archiveChecks, backupChecks, postgresChecks]
+const ofStore = [
+  storeChecks,
+  growthChecks,
+  administrationChecks,
+  clockChecks,
+  archiveChecks,
+  backupChecks,
+  postgresChecks,
+]
 
 /** Returns the exit code: 1 if something is wrong, 0 otherwise. */
 export async function runDoctor(env: Environment, print: Print, { isJson = false } = {}): Promise<number> {

@@ -29,6 +29,9 @@ const batchColumns = fragment(`
 type Timed = Pick<AuditRow, 'sequence' | 'at'>
 type RowSize = { readonly firstSequence: number; readonly lastSequence: number; readonly bytes: number }
 
+/** Ids, hashes and the index of one row, measured on SQLite. */
+const rowBytes = 300
+
 /** Waits, where it is time, so that long work does not hold up others. */
 type GiveWay = () => Promise<void> | undefined
 
@@ -185,6 +188,13 @@ export function auditStore(db: Db) {
       const whole = { after: Math.max(0, upTo - maxStretchLength), upTo }
       const beyond = firstBeyond((await listSizes(chainId, whole)).reverse())
       return beyond ? { after: Math.min(beyond.lastSequence, upTo - 1), upTo } : whole
+    },
+
+    /** What an entry takes on disk, estimated from the newest rows up to this position. */
+    async bytesPerEntry(chainId: string, upTo: number): Promise<number> {
+      const sizes = await listSizes(chainId, { after: Math.max(0, upTo - maxStretchLength), upTo })
+      const entries = sizes.reduce((sum, { firstSequence, lastSequence }) => sum + lastSequence - firstSequence + 1, 0)
+      return sizes.reduce((sum, { bytes }) => sum + bytes + rowBytes, 0) / Math.max(1, entries)
     },
 
     /** The oldest stretch after `after`, ending at `end` at most. */
