@@ -87,6 +87,7 @@ export const deepOnly: readonly string[] = [
   'server/src/http/wire-handshake.test.ts',
   'server/src/jobs/cleanup.test.ts',
   'server/src/operator/demo/demo.test.ts',
+  'server/src/operator/doctor/full-disk.test.ts',
   'server/src/operator/doctor/peer.test.ts',
   'server/src/operator/environment-rotation.test.ts',
   'server/src/operator/keys-move.test.ts',

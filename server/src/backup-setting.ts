@@ -1,7 +1,7 @@
 /** Reads the settings of backups: where they go, how often, and how many are kept. */
 import { resolve, sep } from 'node:path'
 import { type AwsCredentials, readAwsCredentials } from './aws-signature.ts'
-import { ConfigError } from './config-error.ts'
+import { ConfigError, type ReadOr } from './config-error.ts'
 
 /** Where backups go. `prefix` has no slash at its ends, and may be empty. */
 export type BackupPlace =
@@ -37,14 +37,16 @@ export function readS3Settings(text: ReadText): S3Settings {
   return { region, endpoint, credentials: readAwsCredentials(text) }
 }
 
-export function readBackupSettings(text: ReadText, dataDir: string): BackupSettings {
+export function readBackupSettings(text: ReadText, dataDir: string, or: ReadOr): BackupSettings {
   const given = text('COFFER_BACKUP_TO')
-  const to = given === undefined ? undefined : readPlace(given, dataDir, readS3Settings(text))
+  const to = or(undefined, () => (given === undefined ? undefined : readPlace(given, dataDir, readS3Settings(text))))
   return {
     to,
     name: to === undefined ? '' : placeName(to),
-    everyMs: readEvery(text('COFFER_BACKUP_EVERY') ?? '24h'),
-    keep: readKeep(text('COFFER_BACKUP_KEEP') ?? '7 daily, 4 weekly, 12 monthly'),
+    everyMs: or(0, () => readEvery(text('COFFER_BACKUP_EVERY') ?? '24h')),
+    keep: or({ daily: 0, weekly: 0, monthly: 0 }, () =>
+      readKeep(text('COFFER_BACKUP_KEEP') ?? '7 daily, 4 weekly, 12 monthly'),
+    ),
   }
 }
 

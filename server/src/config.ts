@@ -5,7 +5,7 @@ import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { type AddressRange, parseAddress, parseRange, rangeProblem } from './address-range.ts'
 import { type BackupSettings, readBackupSettings, readS3Settings, type S3Settings } from './backup-setting.ts'
-import { ConfigError } from './config-error.ts'
+import { ConfigError, type ReadOr, readAll } from './config-error.ts'
 import { type LogLevel, logLevels } from './log.ts'
 import type { MasterKeySource } from './master-key/master-key.ts'
 import { readMasterKeySource } from './master-key/read-source.ts'
@@ -60,44 +60,58 @@ type Environment = Record<string, string | undefined>
 
 export function readConfig(environment: Environment): Config {
   const env = withSettingsFile(environment)
-  refuseUnknown(env)
   const text = (name: string): string | undefined => env[name]?.trim() || undefined
-  const host = readHost(text('COFFER_HOST') ?? '127.0.0.1')
-  const port = readPort('COFFER_PORT', text('COFFER_PORT') ?? '8080', 0)
+  return readAll((or) => {
+    or(undefined, () => refuseUnknown(env))
+    return readSettings(text, or)
+  })
+}
+
+function readSettings(text: (name: string) => string | undefined, or: ReadOr): Config {
+  const word = <const Word extends string>(name: string, fallback: NoInfer<Word>, list: readonly Word[]): Word =>
+    or<Word>(fallback, () => readWord(name, text(name) ?? fallback, list))
+  const count = (name: string, fallback: string) => or(0, () => readCount(name, text(name) ?? fallback))
+  const host = or('127.0.0.1', () => readHost(text('COFFER_HOST') ?? '127.0.0.1'))
+  const port = or(8080, () => readPort('COFFER_PORT', text('COFFER_PORT') ?? '8080', 0))
   const dataDir = resolve(text('COFFER_DATA_DIR') ?? './data')
-  const signup = readWord('COFFER_SIGNUP', text('COFFER_SIGNUP') ?? 'invite', ['invite', 'open'])
-  const tls = readTls(text('COFFER_TLS_CERT_FILE'), text('COFFER_TLS_KEY_FILE'))
-  const databaseUrl = readUrl('COFFER_DATABASE_URL', text('COFFER_DATABASE_URL'), ['postgres:', 'postgresql:'])
-  const metricsPort = readMetricsPort(text('COFFER_METRICS_PORT'), port)
+  const signup = word('COFFER_SIGNUP', 'invite', ['invite', 'open'])
+  const tls = or(undefined, () => readTls(text('COFFER_TLS_CERT_FILE'), text('COFFER_TLS_KEY_FILE')))
+  const databaseUrl = or(undefined, () =>
+    readUrl('COFFER_DATABASE_URL', text('COFFER_DATABASE_URL'), ['postgres:', 'postgresql:']),
+  )
   return {
     host,
     port,
-    publicUrl: readPublicUrl(text('COFFER_PUBLIC_URL') ?? ownUrl(host, port, tls)),
+    publicUrl: or('', () => readPublicUrl(text('COFFER_PUBLIC_URL') ?? ownUrl(host, port, tls))),
     tls,
-    plainHttp: readWord('COFFER_PLAIN_HTTP', text('COFFER_PLAIN_HTTP') ?? 'off', ['on', 'off']) === 'on',
+    plainHttp: word('COFFER_PLAIN_HTTP', 'off', ['on', 'off']) === 'on',
     dataDir,
     databaseUrl,
-    masterKey: readMasterKeySource(text, dataDir),
-    rateLimit: readCount('COFFER_RATE_LIMIT', text('COFFER_RATE_LIMIT') ?? '200'),
-    exchangeRateLimit: readCount('COFFER_EXCHANGE_RATE_LIMIT', text('COFFER_EXCHANGE_RATE_LIMIT') ?? '10'),
-    shareRateLimit: readCount('COFFER_SHARE_RATE_LIMIT', text('COFFER_SHARE_RATE_LIMIT') ?? '60'),
-    tokenPrefix: readTokenPrefix(text('COFFER_TOKEN_PREFIX') ?? 'cof'),
-    trustedProxies: readRanges('COFFER_TRUSTED_PROXIES', text('COFFER_TRUSTED_PROXIES') ?? ''),
-    redisUrl: readRedisUrl(text('COFFER_REDIS_URL')),
-    sync: readWord('COFFER_SYNC', text('COFFER_SYNC') ?? 'on', ['on', 'off']) === 'on',
+    masterKey: or<MasterKeySource>({ kind: 'shares' }, () => readMasterKeySource(text, dataDir)),
+    rateLimit: count('COFFER_RATE_LIMIT', '200'),
+    exchangeRateLimit: count('COFFER_EXCHANGE_RATE_LIMIT', '10'),
+    shareRateLimit: count('COFFER_SHARE_RATE_LIMIT', '60'),
+    tokenPrefix: or('', () => readTokenPrefix(text('COFFER_TOKEN_PREFIX') ?? 'cof')),
+    trustedProxies: or([], () => readRanges('COFFER_TRUSTED_PROXIES', text('COFFER_TRUSTED_PROXIES') ?? '')),
+    redisUrl: or(undefined, () => readRedisUrl(text('COFFER_REDIS_URL'))),
+    sync: word('COFFER_SYNC', 'on', ['on', 'off']) === 'on',
     signup,
     setupCode: text('COFFER_SETUP_CODE'),
-    auditDays: readDays('COFFER_AUDIT_DAYS', text('COFFER_AUDIT_DAYS')),
-    drainSeconds: readDrain(text('COFFER_DRAIN_SECONDS') ?? (databaseUrl === undefined ? '0' : '5')),
-    backup: readBackupSettings(text, dataDir),
+    auditDays: or(undefined, () => readDays('COFFER_AUDIT_DAYS', text('COFFER_AUDIT_DAYS'))),
+    drainSeconds: or(0, () => readDrain(text('COFFER_DRAIN_SECONDS') ?? (databaseUrl === undefined ? '0' : '5'))),
+    backup: readBackupSettings(text, dataDir, or),
     s3: readS3Settings(text),
-    outboundAllow: readAllowList(text('COFFER_OUTBOUND_ALLOW') ?? ''),
-    outboundWorkspaces: readWorkspaces(text('COFFER_OUTBOUND_WORKSPACES') ?? (signup === 'open' ? '' : '*')),
-    smtpUrl: readSmtpUrl(text('COFFER_SMTP_URL')),
-    mailFrom: readMailFrom(text('COFFER_MAIL_FROM')),
-    metricsPort,
+    outboundAllow: or<AllowList>({ hosts: new Set(), ranges: [] }, () =>
+      readAllowList(text('COFFER_OUTBOUND_ALLOW') ?? ''),
+    ),
+    outboundWorkspaces: or<Config['outboundWorkspaces']>('all', () =>
+      readWorkspaces(text('COFFER_OUTBOUND_WORKSPACES') ?? (signup === 'open' ? '' : '*')),
+    ),
+    smtpUrl: or(undefined, () => readSmtpUrl(text('COFFER_SMTP_URL'))),
+    mailFrom: or(undefined, () => readMailFrom(text('COFFER_MAIL_FROM'))),
+    metricsPort: or(undefined, () => readMetricsPort(text('COFFER_METRICS_PORT'), port)),
     metricsToken: text('COFFER_METRICS_TOKEN'),
-    logLevel: readWord('COFFER_LOG_LEVEL', text('COFFER_LOG_LEVEL') ?? 'info', logLevels),
+    logLevel: word('COFFER_LOG_LEVEL', 'info', logLevels),
   }
 }
 
@@ -120,11 +134,14 @@ export function withSettingsFile(environment: Environment): Environment {
 function refuseUnknown(env: Environment): void {
   const known = new Set(settings.map(({ name }) => name))
   const isUnknown = (name: string) => name.startsWith('COFFER_') && !known.has(name) && !clientVariables.has(name)
-  const unknown = Object.keys(env).find(isUnknown)
-  if (unknown === undefined) return
-  const close = closestSetting(unknown)
-  const meant = close ? ` (did you mean ${close}?)` : ''
-  throw new ConfigError(`${unknown} is not a known setting${meant}: see --help for the list.`)
+  const unknown = Object.keys(env).filter(isUnknown)
+  if (unknown.length === 0) return
+  const problems = unknown.map((name) => {
+    const close = closestSetting(name)
+    const meant = close ? ` (did you mean ${close}?)` : ''
+    return `${name} is not a known setting${meant}: see --help for the list.`
+  })
+  throw new ConfigError(...problems)
 }
 
 /** Checks only the syntax; listening shows whether the host exists and is this machine. */

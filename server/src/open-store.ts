@@ -1,6 +1,6 @@
 /** Finds or creates the store and unlocks its keys. Each problem becomes a one-sentence error. */
 import type { KeyObject } from 'node:crypto'
-import { chmodSync, realpathSync } from 'node:fs'
+import { chmodSync, existsSync, realpathSync, rmdirSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Config } from './config.ts'
 import { masterWrapKey } from './crypto/keyring.ts'
@@ -23,6 +23,7 @@ import { findCustody } from './store/key/custody.ts'
 import { type Keys, type MasterAccess, masterAccess, openKeys } from './store/key/key.ts'
 import { hasKeys, makeKeys } from './store/key/register.ts'
 import { migrate, requireCurrentSchema } from './store/migrate.ts'
+import { newestTime } from './store/newest-time.ts'
 
 export const databaseFile = 'coffer.db'
 
@@ -41,6 +42,7 @@ export async function makeStore(config: Config, log: Log, now: () => number): Pr
 
 /** Opens or creates the store, and migrates it. It stays locked. */
 export async function prepareStore(config: Config, log: Log, now: () => number): Promise<Engine> {
+  refuseSharedFolder(config)
   return orClosed(await makeEngine(config), async (engine) => {
     await refuseOnError(engine, () => engine.checkDurability())
     await refuseOnError(engine, () => migrate(engine, now(), log.info))
@@ -81,6 +83,20 @@ export async function findStore(config: Config, access: OpenMode): Promise<OpenS
   })
 }
 
+/** How far a clock is behind the newest entry of the store; negative if it is not. */
+export async function behindStoreMs(engine: Engine, nowMs: number): Promise<number> {
+  return (await newestTime(engine)) - nowMs
+}
+
+/** Opens an existing store without its keys. */
+export async function findLockedStore(config: Config): Promise<Engine> {
+  return orClosed(await findEngine(config, 'read'), async (engine) => {
+    if ((await engine.migratedSteps()) === 0) throw noStore(config)
+    await requireCurrentSchema(engine)
+    return engine
+  })
+}
+
 /** Opens the database of a store that is to be restored, without creating anything in it. */
 export async function openTarget(config: Config): Promise<Engine> {
   return orClosed(await makeEngine(config), async (engine) => {
@@ -95,6 +111,27 @@ export async function findOtherStore(config: Config, master: MasterAccess): Prom
     await requireCurrentSchema(engine)
     return { engine, keys: await refuseWrongKeys(() => master.openKeys(engine)) }
   })
+}
+
+/** Returns a function that removes what a refused restore has made in the data folder. A store that holds tables stays. */
+export function beforeStore({ databaseUrl, dataDir }: Config): () => void {
+  const path = join(dataDir, databaseFile)
+  if (databaseUrl !== undefined || existsSync(path)) return () => undefined
+  const made = missingFolders(dataDir)
+  return () => {
+    if (!existsSync(path) || inspectFile(path) !== 'nothing') return
+    for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true })
+    try {
+      for (const folder of made) rmdirSync(folder)
+    } catch {
+      // Something else was put there.
+    }
+  }
+}
+
+/** The folder and those above it that do not exist, the deepest first. */
+function missingFolders(path: string): string[] {
+  return existsSync(path) ? [] : [path, ...missingFolders(dirname(path))]
 }
 
 async function orClosed<Result>(engine: Engine, work: (engine: Engine) => Promise<Result>): Promise<Result> {
@@ -174,6 +211,22 @@ function makeKeyFolder(path: string): void {
       `The folder ${path} for the master key cannot be created (${codeOf(error)}): check COFFER_MASTER_KEY_FILE.`,
     )
   }
+}
+
+/** Everybody may replace the database or the key. A folder that a group may write to works, and `doctor` names it. */
+function refuseSharedFolder(config: Config): void {
+  const { dataDir } = config
+  if (!isFolderShared(config)) return
+  throw new StartError(
+    `Every user of this machine may write to the data folder ${dataDir}, and so replace what is in it: run "chmod o-w ${dataDir}".`,
+  )
+}
+
+/** On PostgreSQL, with the key elsewhere, nothing is kept there: Kubernetes opens an empty volume to everybody in the pod. */
+export function isFolderShared({ dataDir, databaseUrl, masterKey }: Config): boolean {
+  const isUsed = databaseUrl === undefined || (masterKey.kind === 'file' && dirname(masterKey.path) === dataDir)
+  const status = isUsed ? statSync(dataDir, { throwIfNoEntry: false }) : undefined
+  return status?.isDirectory() === true && (status.mode & 0o002) !== 0
 }
 
 async function makeEngine(config: Config): Promise<Engine> {

@@ -9,7 +9,7 @@ import { exposeCollector } from './idle-memory.ts'
 import { installation } from './installation.ts'
 import { listenOn, serveMetrics } from './listen.ts'
 import { createLog } from './log.ts'
-import { explainFileError } from './open-store.ts'
+import { behindStoreMs, explainFileError } from './open-store.ts'
 import { waitForShares } from './sealed.ts'
 import { plainHttpProblem } from './tls/plain-http.ts'
 
@@ -18,6 +18,9 @@ const farewellMs = 1_500
 
 const formerKey =
   'the master key has moved, and this node was started with its former source or shares: change that before "keys move --finish"'
+
+const maxAheadMs = 30_000
+const behindClock = 'the clock of this machine is behind the newest entry in the store; set it'
 
 export async function serve(config: Config): Promise<number> {
   const problem = plainHttpProblem(config)
@@ -32,6 +35,8 @@ export async function serve(config: Config): Promise<number> {
   const stopMetrics = await explainFileError(config, () => open(app, config, unsealed?.server))
 
   if (app.services.keys.isHandedOver) log.warn(formerKey)
+  const aheadMs = await behindStoreMs(app.services.engine, Date.now())
+  if (aheadMs > maxAheadMs) log.warn(`${behindClock}: ${Math.round(aheadMs / 1_000)} s`)
 
   exposeCollector()
   // Written now instead of at exit, so that the next start is fast even if this process is killed.

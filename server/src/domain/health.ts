@@ -1,8 +1,9 @@
 /** Readiness: the store must answer and accept commits, because every read of a value writes an audit entry. */
 
+import { isDiskFull } from '../disk-full.ts'
 import { withTimeout } from '../event-loop.ts'
 import { traceOf } from '../log.ts'
-import { tryWrite } from '../store/instance.ts'
+import { storeIdentity, tryWrite } from '../store/instance.ts'
 import { describeBackups, readBackupState } from './backup/state.ts'
 import type { Services } from './context.ts'
 
@@ -18,12 +19,15 @@ export type Health = {
   checkReady(): Promise<void>
   /** Every check in one sentence that a stranger may read. Only `isReady` decides whether requests are served. */
   describe(): Promise<{ readonly isReady: boolean; readonly checks: readonly HealthCheck[] }>
+  /** Identity of the store; undefined while it does not answer. */
+  identify(): Promise<string | undefined>
   stop(): void
 }
 
 export function createHealth(services: Pick<Services, 'config' | 'engine' | 'store' | 'log' | 'now'>): Health {
   const { engine, store, log, now } = services
   let isRefusing = false
+  let isFull = false
   let trying: Promise<void> | undefined
   let checking: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
@@ -31,7 +35,9 @@ export function createHealth(services: Pick<Services, 'config' | 'engine' | 'sto
   engine.onRefusal((error) => {
     if (isRefusing) return
     isRefusing = true
-    log.error('writes are refused, and with them reads of values', traceOf(error))
+    isFull = isDiskFull(error)
+    const reason = isFull ? ', because the disk of the store is full: make room' : ''
+    log.error(`writes are refused, and with them reads of values${reason}`, traceOf(error))
     timer = setInterval(() => tryAgain().catch(() => undefined), tryEveryMs)
     timer.unref()
   })
@@ -66,7 +72,14 @@ export function createHealth(services: Pick<Services, 'config' | 'engine' | 'sto
   async function describeStore(): Promise<HealthCheck> {
     return checkReady().then(
       () => ({ name: 'store', ok: true, message: 'The store answers and accepts writes.' }),
-      () => ({ name: 'store', ok: false, message: 'The store does not answer, or refuses writes.' }),
+      () => ({
+        name: 'store',
+        ok: false,
+        message:
+          isRefusing && isFull
+            ? 'The disk of the store is full, so it refuses writes.'
+            : 'The store does not answer, or refuses writes.',
+      }),
     )
   }
 
@@ -81,6 +94,7 @@ export function createHealth(services: Pick<Services, 'config' | 'engine' | 'sto
       const first = await describeStore()
       return { isReady: first.ok, checks: [first, ...(first.ok ? await describeBackup().catch(() => []) : [])] }
     },
+    identify: () => withTimeout(answerWithinMs, storeIdentity(engine)).catch(() => undefined),
     stop() {
       clearInterval(timer)
     },

@@ -5,3 +5,6 @@ export class MasterKeyError extends Error {
     this.name = 'MasterKeyError'
   }
 }
+
+/** The master key is split, and nobody handed in a share, as in a nightly run. */
+export class NoSharesError extends MasterKeyError {}

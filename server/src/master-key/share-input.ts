@@ -1,6 +1,6 @@
 /** Reads shares one line at a time: from the terminal without echo, or from stdin. Lines are bytes, so they can be wiped. */
 import type { ReadStream } from 'node:tty'
-import { MasterKeyError } from './error.ts'
+import { MasterKeyError, NoSharesError } from './error.ts'
 
 type ShareInput = {
   /** Undefined at the end of the input, or for an empty line at a terminal. */
@@ -76,6 +76,6 @@ export function openShareInput(stdin: ReadStream = process.stdin): ShareInput {
 }
 
 export const tooFewShares = (given: number, threshold: number | undefined) =>
-  new MasterKeyError(
+  new (given === 0 ? NoSharesError : MasterKeyError)(
     `The master key is split: hand ${threshold ?? 'enough'} shares, one per line on stdin or at a terminal; ${given} came.`,
   )

@@ -9,7 +9,14 @@ import { endRevivedState, type Revival, type TokenFinding } from '../domain/back
 import { asOperator } from '../domain/context.ts'
 import { dayMs, hourMs, minuteMs } from '../domain/time.ts'
 import { createLog } from '../log.ts'
-import { explainFileError, findMasterAccess, findOtherStore, type OpenStore, openTarget } from '../open-store.ts'
+import {
+  beforeStore,
+  explainFileError,
+  findMasterAccess,
+  findOtherStore,
+  type OpenStore,
+  openTarget,
+} from '../open-store.ts'
 import type { Engine } from '../store/engine/sql.ts'
 import type { MasterAccess } from '../store/key/key.ts'
 import { scratchFolder, withFile } from './backup-place.ts'
@@ -38,11 +45,17 @@ async function restoreFile(config: Config, path: string, wish: Wish, print: Prin
   const file = await openBackupFile(path)
   try {
     refuseOldMove(file.header.createdAt, wish)
-    const engine = await openTarget(config)
+    const tidy = beforeStore(config)
     try {
-      return await restoreInto(engine, config, file, wish, print)
-    } finally {
-      await engine.close()
+      const engine = await openTarget(config)
+      try {
+        return await restoreInto(engine, config, file, wish, print)
+      } finally {
+        await engine.close()
+      }
+    } catch (error) {
+      tidy()
+      throw error
     }
   } finally {
     await file.close()

@@ -36,11 +36,6 @@ export function changeStore(db: Db) {
       return row?.sequence ?? 0
     },
 
-    async newestAt(): Promise<number> {
-      const row = await db.one<{ at: number }>(sql`select coalesce(max(at), 0) as at from change`)
-      return row?.at ?? 0
-    },
-
     async listAfter(sequence: number): Promise<Change[]> {
       return db.all<Change>(sql`
         select sequence, subject, subject_id as "subjectId" from change

@@ -1,5 +1,5 @@
 /** The row of the installation itself: a lock for the first start, and the master key if a KMS wraps it. */
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { WrappedMaster } from '../master-key/master-key.ts'
 import { type Engine, sql } from './engine/sql.ts'
 
@@ -37,4 +37,15 @@ export async function tryWrite(engine: Engine, nowMs: number): Promise<void> {
     await db.run(sql`insert into instance (id, created_at, wrapped_master) values (2, ${nowMs}, ${ballast})`)
     await db.run(sql`delete from instance where id = 2`)
   })
+}
+
+/**
+ * Tells stores apart, for programs on the same machine. It is the same on every node of one store, and holds no secret.
+ * Call it anew each time: rotations of the root key and restores change it.
+ */
+export async function storeIdentity(engine: Engine): Promise<string> {
+  const rows = await engine.all<{ id: string }>(sql`
+    select id from root_key union all select cast(applied_at as text) from schema_step where step = 1
+    union all select generation from instance where generation is not null order by 1`)
+  return hash('sha256', JSON.stringify(rows.map(({ id }) => id)), 'hex').slice(0, 16)
 }

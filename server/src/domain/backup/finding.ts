@@ -3,6 +3,11 @@ import { realpath } from 'node:fs/promises'
 import { dirname, sep } from 'node:path'
 import type { Services } from '../context.ts'
 import { describeBackups, readBackupState } from './state.ts'
+import { openPlace } from './target/open.ts'
+import { TargetError } from './target/target.ts'
+
+/** Shorter than the limit of a check of `doctor`. */
+const checkWithinMs = 8_000
 
 type BackupFinding = {
   readonly level: 'ok' | 'note' | 'wrong'
@@ -33,6 +38,26 @@ export async function backupFindings(services: Services): Promise<BackupFinding[
         fix: 'correct what the reason names; the service tries again within an hour.',
       }
   return [age, ...(await keyFindings(services))]
+}
+
+/** Whether the next backup could be stored, as far as that shows without writing. */
+export async function placeFinding(services: Services): Promise<BackupFinding | undefined> {
+  const { to, name } = services.config.backup
+  if (to === undefined) return undefined
+  try {
+    const target = await openPlace(services, to)
+    await target.check({ signal: AbortSignal.timeout(checkWithinMs) })
+    return { level: 'ok', what: `${name} can be reached` }
+  } catch (error) {
+    const isLate = error instanceof Error && error.name === 'TimeoutError'
+    if (!isLate && !(error instanceof TargetError)) throw error
+    return {
+      level: 'wrong',
+      what: isLate ? `The backup target ${name} does not answer.` : error.message,
+      why: 'The next backup will fail.',
+      fix: 'correct COFFER_BACKUP_TO, or what the sentence names.',
+    }
+  }
 }
 
 /** A key in the folder of the backups, or in a folder inside it: who takes the folder has both. */

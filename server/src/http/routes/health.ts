@@ -20,7 +20,10 @@ export function healthRoutes(health: Health, forwarded: ForwardedWatch, isDraini
         }
         const { isReady, checks } = await health.describe()
         exchange.statusCode = isReady ? 200 : 503
-        const details = isFromHere(exchange) && { untrustedForwarded: forwarded.count }
+        const details = isFromHere(exchange) && {
+          untrustedForwarded: forwarded.count,
+          installation: await health.identify(),
+        }
         return { status: isReady ? 'ready' : 'not ready', version: describeVersion(), checks, ...details }
       },
       true,

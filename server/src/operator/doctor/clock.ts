@@ -1,6 +1,8 @@
 /** Clocks: those of this machine, of the store's newest change, and of the database. Redis is asked in `peer.ts`. */
 import type { Services } from '../../domain/context.ts'
 import { clockLeewayMs, measureClock, readClockOffset } from '../../domain/database-clock.ts'
+import { dayMs } from '../../domain/time.ts'
+import { newestTime } from '../../store/newest-time.ts'
 import { type Check, type Finding, note, ok, wrong } from './finding.ts'
 
 const noteFromMs = 2_000
@@ -8,15 +10,16 @@ const noteFromMs = 2_000
 const why = 'Sessions, tokens and shares end too early or too late, and nodes disagree about it.'
 const fix = 'set the clock and keep it right, for example with "timedatectl set-ntp true".'
 
-export function clockChecks({ engine, store }: Services): Check[] {
+export function clockChecks({ engine }: Services): Check[] {
   const ofStore: Check = {
     name: 'clock',
     why,
     fix,
     run: async () => {
-      const aheadMs = (await store.changes.newestAt()) - Date.now()
+      const aheadMs = (await newestTime(engine)) - Date.now()
       if (aheadMs <= clockLeewayMs) return ok('not behind the newest change in the store')
-      return wrong(`the store holds changes ${Math.round(aheadMs / 1_000)} s in the future`, why, fix)
+      const [unitMs, unit] = aheadMs < 2 * dayMs ? [1_000, 's'] : [dayMs, 'days']
+      return wrong(`the store holds changes ${Math.round(aheadMs / unitMs)} ${unit} in the future`, why, fix)
     },
   }
   if (engine.kind === 'sqlite') return [ofStore]

@@ -8,6 +8,8 @@ import { databaseFile, fileError } from '../../open-store.ts'
 import { type Check, type Finding, note, ok, wrong } from './finding.ts'
 
 const minFreeBytes = 1024 ** 3
+/** SQLite cannot commit with less. */
+const minAnyBytes = 1024 ** 2
 /** A log of SQLite is folded into the file all the time. */
 const maxLogBytes = 1024 ** 3
 
@@ -29,6 +31,7 @@ async function checkDisk(config: Config): Promise<Finding | Finding[]> {
     throw fileError(config, error)
   })
   const freeBytes = status.bavail * status.bsize
+  if (freeBytes < minAnyBytes) return wrong(`the disk of ${dataDir} is full`, why, fix)
   if (freeBytes < minFreeBytes) return wrong(`only ${inGiB(freeBytes)} GiB free`, why, fix)
   return checkRoom(dataDir, freeBytes)
 }

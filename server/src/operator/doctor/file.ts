@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config } from '../../config.ts'
 import { installation } from '../../installation.ts'
-import { databaseFile } from '../../open-store.ts'
+import { databaseFile, isFolderShared } from '../../open-store.ts'
 import { type Check, type Finding, note, ok, wrong } from './finding.ts'
 
 const othersMode = 0o077
@@ -20,7 +20,8 @@ export function fileChecks(config: Config, env: Environment): Check[] {
   ]
 }
 
-async function checkPermissions({ dataDir, databaseUrl }: Config, env: Environment): Promise<readonly Finding[]> {
+async function checkPermissions(config: Config, env: Environment): Promise<readonly Finding[]> {
+  const { dataDir, databaseUrl, masterKey } = config
   const settingsFile = env.COFFER_CONFIG?.trim()
   const isFolderOpen = await isOpen(dataDir, othersMode)
   const findings = [
@@ -31,11 +32,25 @@ async function checkPermissions({ dataDir, databaseUrl }: Config, env: Environme
           `run "chmod 600 ${join(dataDir, databaseFile)}".`,
         )
       : undefined,
+    isFolderShared(config)
+      ? wrong(
+          `every user may write to the folder ${dataDir}`,
+          'They may replace the database and the key, so the service does not start.',
+          `run "chmod o-w ${dataDir}".`,
+        )
+      : undefined,
     isFolderOpen && !(await isPodVolume(dataDir))
       ? note(
           `other users can open the folder ${dataDir}`,
           'They see its files, and those that are made there later.',
           `run "chmod 700 ${dataDir}".`,
+        )
+      : undefined,
+    masterKey.kind === 'file' && (await isOpen(masterKey.path, othersMode))
+      ? wrong(
+          `other users can open the file of the master key, ${masterKey.path}`,
+          'The key opens everything, so the service does not start.',
+          `run "chmod 600 ${masterKey.path}".`,
         )
       : undefined,
     settingsFile !== undefined && settingsFile !== '' && (await isOpen(settingsFile, everybodyMode))
@@ -52,7 +67,14 @@ async function checkPermissions({ dataDir, databaseUrl }: Config, env: Environme
 async function checkKey({ masterKey, databaseUrl, dataDir }: Config): Promise<Finding> {
   if (masterKey.kind !== 'file') return ok(`from ${masterKey.kind}`)
   const [key, store] = await Promise.all([deviceOf(masterKey.path), deviceOf(join(dataDir, databaseFile))])
-  if (key === undefined) return ok('its file is not there yet')
+  if (key === undefined && (databaseUrl !== undefined || store !== undefined)) {
+    return note(
+      `its file ${masterKey.path} is missing`,
+      'No other key opens what is stored.',
+      'restore the file, or correct COFFER_MASTER_KEY_FILE; only the first start of a new store makes one.',
+    )
+  }
+  if (key === undefined) return ok('its file is made at the first start')
   if (databaseUrl !== undefined || key !== store) return ok('not on the disk of the database')
   return note(
     'on the same disk as the database',

@@ -60,16 +60,18 @@ async function checkRole({ engine }: Services): Promise<Finding> {
   )
 }
 
-/** Nodes of 0.1.0 keep no row: they are told apart by their address, so several on one machine count as one. */
+/** Every node has a row; of nodes of 0.1.0, which have none, each address counts, and so do their connections. */
 async function checkConnections(services: Services): Promise<Finding> {
   const found = await settingsOf(services, 'max_connections', 'superuser_reserved_connections')
   const [most = 0, reserved = 0] = ['max_connections', 'superuser_reserved_connections'].map((name) =>
     Number(found.get(name)),
   )
-  const row = await services.engine.one<{ nodes: number }>(sql`
-    select count(distinct coalesce(host(client_addr), '')) as nodes from pg_stat_activity
+  const row = await services.engine.one<{ addresses: number; connections: number }>(sql`
+    select count(distinct coalesce(host(client_addr), '')) as addresses, count(*) as connections from pg_stat_activity
     where application_name = 'coffer' and pid <> pg_backend_pid()`)
-  const nodes = Math.max(1, row?.nodes ?? 1, (await listLiveNodes(services)).length)
+  const { addresses = 1, connections = 1 } = row ?? {}
+  const live = (await listLiveNodes(services)).length
+  const nodes = Math.max(1, addresses, live, Math.ceil(connections / connectionsPerNode))
   const wanted = nodes * connectionsPerNode
   const what = `${most - reserved} for ${nodes} node(s), which take up to ${connectionsPerNode} each`
   if (most - reserved >= wanted) return ok(what)

@@ -8,7 +8,8 @@ import { type Check, type Finding, note, ok, wrong } from './finding.ts'
 
 const withinMs = 5_000
 
-export function runningChecks(config: Config): Check[] {
+/** `own` identifies the store of these settings, if it could be opened. */
+export function runningChecks(config: Config, _env: unknown, own: string | undefined): Check[] {
   // The port is known to the service alone.
   if (config.port === 0) return []
   return [
@@ -16,14 +17,20 @@ export function runningChecks(config: Config): Check[] {
       name: 'service',
       why: 'It could not be asked.',
       fix: 'look at its log.',
-      run: () => checkService(config),
+      run: () => checkService(config, own),
     },
   ]
 }
 
-type Ready = { readonly status?: unknown; readonly untrustedForwarded?: unknown; readonly message?: unknown }
+type Ready = {
+  readonly status?: unknown
+  readonly untrustedForwarded?: unknown
+  readonly message?: unknown
+  readonly checks?: unknown
+  readonly installation?: unknown
+}
 
-async function checkService(config: Config): Promise<Finding | readonly Finding[]> {
+async function checkService(config: Config, own: string | undefined): Promise<Finding | readonly Finding[]> {
   const place = `${listeningAddress(config)} port ${config.port}`
   const answer = await askService(config, '/readyz?verbose', withinMs).catch((error: unknown) => {
     if (error instanceof OutboundError) return error
@@ -40,7 +47,7 @@ async function checkService(config: Config): Promise<Finding | readonly Finding[
     if (answer.isUnreached) return ok(`does not run at ${place}`)
     return note(`something at ${place} does not answer as it should`, 'It could not be asked.', 'look at its log.')
   }
-  const { status, untrustedForwarded, message } = parse(answer.body)
+  const { status, untrustedForwarded, message, checks, installation: found } = parse(answer.body)
   if (message === new Failure('sealed').message) {
     return wrong(
       `runs at ${place}, but is sealed`,
@@ -49,12 +56,28 @@ async function checkService(config: Config): Promise<Finding | readonly Finding[
     )
   }
   if (answer.status === 503) {
-    return wrong(`runs at ${place}, but is not ready`, 'It serves nobody.', 'look at its log, and at GET /readyz.')
+    const reason = sentencesOf(checks)
+    const fix = 'look at its log, and at GET /readyz?verbose.'
+    return wrong(`runs at ${place}, but is not ready${reason && `: ${reason}`}`, 'It serves nobody.', fix)
   }
   if (status !== 'ready') {
     return note(`another program answers at ${place}`, 'The service cannot listen there.', 'set COFFER_PORT.')
   }
+  if (own !== undefined && typeof found === 'string' && found !== own) {
+    return wrong(
+      `the service at ${place} serves another store than these settings name`,
+      'This installation cannot listen there, and whatever is asked at that port is answered from the other store.',
+      'run doctor with the settings of that service, or choose another port with COFFER_PORT.',
+    )
+  }
   return [ok(`ready at ${place}`), ...judgeProxy(untrustedForwarded)]
+}
+
+/** Sentences of the checks that failed, as the service words them. */
+function sentencesOf(checks: unknown): string {
+  if (!Array.isArray(checks)) return ''
+  const failed = checks.map((check: unknown): Record<string, unknown> => Object(check)).filter(({ ok }) => ok === false)
+  return failed.flatMap(({ message }) => (typeof message === 'string' ? JSON.stringify(message) : [])).join(' ')
 }
 
 function judgeProxy(count: unknown): Finding[] {

@@ -7,6 +7,7 @@ import { readUpgradeStatus } from '../../domain/upgrade/upgrade.ts'
 import { findBrokenSets } from '../../domain/workspace/row-set.ts'
 import { installation } from '../../installation.ts'
 import { custodyName } from '../../master-key/custody.ts'
+import type { Engine } from '../../store/engine/sql.ts'
 import { countTampered } from '../../store/integrity.ts'
 import { steps } from '../../store/migrate.ts'
 import { type Check, type Finding, note, ok, wrong } from './finding.ts'
@@ -17,8 +18,8 @@ const maxNamed = 50
 const tampering = 'Somebody with access to the database may have changed or removed records.'
 const compare = 'compare with a backup, and restore it if you cannot explain the difference.'
 
-export function storeChecks(services: Services, tell: (text: string) => void): Check[] {
-  const { engine, keys } = services
+/** Checks that need no key. */
+export function lockedChecks(engine: Engine): Check[] {
   return [
     {
       name: 'store',
@@ -37,6 +38,13 @@ export function storeChecks(services: Services, tell: (text: string) => void): C
       isLong: true,
       run: async () => ok(await engine.checkFiles()),
     },
+  ]
+}
+
+export function storeChecks(services: Services, tell: (text: string) => void): Check[] {
+  const { engine, keys } = services
+  return [
+    ...lockedChecks(engine),
     {
       name: 'keys',
       why: 'Values could not be decrypted.',

@@ -1,6 +1,6 @@
 /** Backups in a folder, on any file system. */
-import { lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { access, constants, lstat, mkdir, open, readdir, rm, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { codeOf } from '../../../error-code.ts'
 import { copyDurably, unfinishedSuffix } from './file-copy.ts'
 import { backupTime, isStoredName, markedBackup } from './name.ts'
@@ -36,6 +36,7 @@ export function openFolder(folder: string): BackupTarget {
 
   return {
     name: folder,
+    check: () => explain('written to', requireWritable(folder)),
     list: () => explain('read', list()),
     async put(name, stagedFile, options) {
       await explain('made', makeFolder(folder))
@@ -58,6 +59,20 @@ async function makeFolder(folder: string): Promise<void> {
   await mkdir(folder, { mode: 0o700 }).catch((error: unknown) => {
     if (codeOf(error) !== 'EEXIST') throw error
   })
+}
+
+/** The first backup makes the folder, in the folder above it. */
+async function requireWritable(folder: string): Promise<void> {
+  const isThere = (await stat(folder).catch(orMissing))?.isDirectory()
+  if (isThere === undefined && !(await stat(dirname(folder)).catch(orMissing))?.isDirectory()) {
+    throw new TargetError(problemOf(folder, 'made', 'ENOENT'))
+  }
+  if (isThere === false) throw new TargetError(problemOf(folder, 'written to', 'ENOTDIR'))
+  await access(isThere ? folder : dirname(folder), constants.W_OK | constants.X_OK)
+}
+
+function orMissing(error: unknown): undefined {
+  if (codeOf(error) !== 'ENOENT') throw error
 }
 
 async function readFolder(folder: string): Promise<string[]> {

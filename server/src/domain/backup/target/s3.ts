@@ -42,6 +42,8 @@ export function openBucket(ctx: BucketContext, place: Extract<BackupPlace, { kin
 
   return {
     name,
+    check: (options = {}) =>
+      soon(options, async ({ signal }) => void (await findListedBytes(client, keyOf('coffer-check'), signal))),
     list: (options = {}) => soon(options, ({ signal }) => listFiles(client, folder, signal)),
     findBytes: (name, options = {}) => soon(options, ({ signal }) => findListedBytes(client, keyOf(name), signal)),
     async put(name, stagedFile, options = {}) {

@@ -17,6 +17,8 @@ export type TransferOptions = TargetOptions & {
 export type BackupTarget = {
   /** For people: without credentials. */
   readonly name: string
+  /** Throws unless a backup could be stored, as far as that shows without writing. */
+  check(options?: TargetOptions): Promise<void>
   /** Backups, and markers of verified ones; the oldest first. */
   list(options?: TargetOptions): Promise<StoredFile[]>
   /** Size of the file as the target lists it, whatever its name; undefined if there is none. */
