@@ -4,7 +4,7 @@
  */
 import type { SyncTrigger } from '@coffer/contract/sync'
 import { type Db, sql } from '../engine/sql.ts'
-import { maxDelayMs, type RunMark } from './sync.ts'
+import { maxDelayMs, type RunMark } from './run-mark.ts'
 
 /** A sync with a lease. `run` is null if a node of an earlier version holds it. */
 export type HeldSync = {

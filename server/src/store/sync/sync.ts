@@ -8,6 +8,7 @@ import { associatedData, keyVersionOf, open, seal } from '../../crypto/envelope.
 import { isFailure } from '../../failure.ts'
 import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from '../engine/sql.ts'
 import { type Keys, requireWorkspaceKey } from '../key/key.ts'
+import { maxDelayMs, type RunMark } from './run-mark.ts'
 
 type Answers = Readonly<Record<string, string>>
 
@@ -76,18 +77,6 @@ export type SyncRecord = {
 }
 export type SealedSync = SyncRecord & { readonly sealed: Uint8Array }
 export type ClaimedSync = SealedSync & { readonly leaseUntil: number; readonly run: RunMark }
-
-/** A run from its claim to its end: its id, its start, and the process that does it. */
-export type RunMark = {
-  readonly id: string
-  readonly at: number
-  readonly host: string
-  readonly pid: number
-  readonly since: number
-}
-
-/** No delay is longer than a day: a due time or lease beyond this limit comes from a clock that was wrong. */
-export const maxDelayMs = 2 * 24 * 60 * 60 * 1_000
 
 const columns = fragment(`
   id, workspace_id as "workspaceId", project_id as "projectId", provider, name, state,
@@ -224,9 +213,9 @@ export function syncStore(db: Db, keys: Keys) {
     /** True too if a run has died: it must be recorded, even if its sync is not due. */
     async hasDue(nowMs: number): Promise<boolean> {
       const far = nowMs + maxDelayMs
-      const row = await db.one(sql`
+      const rows = await db.all(sql`
         select id from sync where due_at <= ${nowMs} or due_at > ${far} or lease_until < ${nowMs} limit 1`)
-      return row !== undefined
+      return rows.length > 0
     },
 
     /**
@@ -234,13 +223,11 @@ export function syncStore(db: Db, keys: Keys) {
      * `fence` rises with every claim, which exposes a run that comes back late.
      */
     async claim(run: RunMark, leaseUntil: number, exceptOf: readonly string[]): Promise<ClaimedSync | undefined> {
-      const nowMs = run.at
-      const far = nowMs + maxDelayMs
+      const [nowMs, far, mark] = [run.at, run.at + maxDelayMs, JSON.stringify(run)]
       // One claim at a time; otherwise two nodes could both see room for one more run.
       await db.one(sql`select id from instance where id = 1 ${forUpdate}`)
       const claimed = await db.one<Omit<ClaimedSync, 'run'>>(sql`
-        update sync set fence = fence + 1, lease_until = ${leaseUntil}, run = ${JSON.stringify(run)},
-          run_fence = fence + 1
+        update sync set fence = fence + 1, lease_until = ${leaseUntil}, run = ${mark}, run_fence = fence + 1
         where id = (
           select c.id from sync c
           where (c.due_at <= ${nowMs} or c.due_at > ${far}) and not (c.workspace_id ${anyOf(exceptOf)})

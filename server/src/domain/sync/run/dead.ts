@@ -5,7 +5,7 @@
 import { hostname } from 'node:os'
 import type { Store } from '../../../store/store.ts'
 import type { HeldSync } from '../../../store/sync/lease.ts'
-import type { RunMark } from '../../../store/sync/sync.ts'
+import type { RunMark } from '../../../store/sync/run-mark.ts'
 import type { Services } from '../../context.ts'
 import { countItems } from './outcome.ts'
 
