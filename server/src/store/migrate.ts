@@ -26,10 +26,10 @@ import { access } from './migrations/019-access.ts'
 import { backup } from './migrations/020-backup.ts'
 import { custody } from './migrations/021-custody.ts'
 import { lease } from './migrations/022-lease.ts'
-import { authority } from './migrations/024-authority.ts'
-import { passwordReset } from './migrations/025-password-reset.ts'
-import { syncRun } from './migrations/026-sync-run.ts'
-import { rowSet } from './migrations/027-row-set.ts'
+import { authority } from './migrations/023-authority.ts'
+import { passwordReset } from './migrations/024-password-reset.ts'
+import { syncRun } from './migrations/025-sync-run.ts'
+import { rowSet } from './migrations/026-row-set.ts'
 
 const migrations = [
   foundation,
