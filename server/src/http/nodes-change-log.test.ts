@@ -12,6 +12,7 @@ import {
 import { connectPostgres } from '../../../test/postgres-client.ts'
 import { allowedMs, openTwoNodes, statusOf, type TwoNodes } from '../../../test/two-nodes.ts'
 import { until } from '../../../test/wait.ts'
+import { openRowSet, removeRow, sealRowSet } from '../crypto/row-set.ts'
 import { Failure } from '../failure.ts'
 import { cleanUp } from '../jobs/cleanup.ts'
 import { sql } from '../store/engine/sql.ts'
@@ -218,7 +219,15 @@ describe('a change on one node takes effect on both:', () => {
     await client.query('begin')
     const insert = 'insert into change (subject, subject_id, at) values ($1, $2, $3)'
     await client.query(insert, ['workspace', workspaceId, Date.now()])
-    await client.query('delete from member where workspace_id = $1 and user_id = $2', [workspaceId, member.id])
+    const removal = 'delete from member where workspace_id = $1 and user_id = $2 returning id, mac'
+    const removed = (await client.query(removal, [workspaceId, member.id])).rows[0]
+    const place = { workspaceId, kind: 'access' }
+    const found = 'select sealed, root_id from row_set where workspace_id = $1 and kind = $2'
+    const set = (await client.query(found, [workspaceId, place.kind])).rows[0]
+    const root = await here.app.services.keys.requireRoot(set.root_id)
+    const left = sealRowSet(root, place, removeRow(openRowSet(root, place, set.sealed), 'member', removed))
+    const update = 'update row_set set sealed = $3 where workspace_id = $1 and kind = $2'
+    await client.query(update, [workspaceId, place.kind, left])
     await here.call('POST', '/v1/workspace', { token: owner.session, body: { name: 'Later', slug: `later-${made}` } })
     await here.call('PUT', `/v1/workspace/later-${made}`, { token: owner.session, body: { name: 'A later number' } })
     const fresh = await openService(here.settings, nodes.database.dataDir)
