@@ -9,6 +9,7 @@ import { globalFlags } from '../cli/src/flag.ts'
 import { keyHelp, letterHelp } from '../dashboard/src/pages/grid/keys.ts'
 import { cliPage } from '../docs/cli-page.ts'
 import { pagesFolder, providerPages } from '../docs/provider-pages.ts'
+import manifest from '../package.json' with { type: 'json' }
 import { mappingFields } from '../server/src/domain/sync/mapping.ts'
 import { providers } from '../server/src/providers/registry.ts'
 import { settings } from '../server/src/setting.ts'
@@ -20,6 +21,15 @@ test('docs/operation.md lists every setting with its default', () => {
   const table = ['| Name | Default | Meaning |', '|---|---|---|', ...rows].join('\n')
   const page = readFileSync(join(root, 'docs/operation.md'), 'utf8')
   expect(/<!-- settings -->\n([\s\S]*?)\n<!-- \/settings -->/.exec(page)?.[1]).toBe(table)
+})
+
+test('the packages and images that the guides and deploy/ name are of this version', () => {
+  const files = globSync(['docs/**/*.md', 'deploy/**/*.{yaml,yml}'], { cwd: root })
+  const named = files.flatMap((file) => [
+    ...readFileSync(join(root, file), 'utf8').matchAll(/\bcoffer(?:-[a-z]+-|:)(\d+\.\d+\.\d+)\b/g),
+  ])
+  expect(named.length).toBeGreaterThan(10)
+  expect([...new Set(named.map(([, version]) => version))]).toEqual([manifest.version])
 })
 
 test('docs/dashboard.md lists every key as the dashboard does', () => {

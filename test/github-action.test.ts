@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
 import { buildPackage } from '../cli/build.ts'
+import { version } from '../cli/src/version.ts'
 import { createIdentity, loopbackAllowed, startIssuer, type TestIssuer } from './issuer.ts'
 import { type SdkService, startSdkService } from './sdk-service.ts'
 import { isDeep } from './tier.ts'
@@ -310,7 +311,7 @@ async function expectInstallation(): Promise<void> {
 
   await buildPackage(join(folder, 'built'))
   execFileSync('npm', ['pack', '--silent', join(folder, 'built')], { cwd: folder })
-  const cli = join(folder, 'coffer-cli-0.1.0.tgz')
+  const cli = join(folder, `coffer-cli-${version}.tgz`)
   const packed = await runAction({ token: running.token, cli }, npm, { path: join(folder, 'elsewhere/action') })
   expect(packed.code, packed.log).toBe(0)
   expect(packed.variables).toEqual(values)

@@ -7,6 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { startNode } from '../../test/program.ts'
 import { startSdkService } from '../../test/sdk-service.ts'
 import { buildPackage } from '../build.ts'
+import manifest from '../package.json' with { type: 'json' }
 
 const compiler = join(import.meta.dirname, '../../node_modules/.bin/tsc')
 
@@ -49,7 +50,7 @@ test('npm installs it without dependencies, the compiler knows its types, and it
   }
   await writeFile(join(consumer, 'tsconfig.json'), JSON.stringify({ compilerOptions }))
   run('npm', 'pack', built, '--silent')
-  run('npm', 'install', '--offline', '--silent', './coffer-sdk-0.1.0.tgz')
+  run('npm', 'install', '--offline', '--silent', `./coffer-sdk-${manifest.version}.tgz`)
   expect(await readdir(join(consumer, 'node_modules'))).toEqual(['.package-lock.json', '@coffer'])
   run(compiler)
   run(compiler, '--noEmit', '--module', 'preserve', '--moduleResolution', 'bundler')
