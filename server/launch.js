@@ -20,10 +20,18 @@ function launch([first, ...rest]) {
   }
   const isWatched = first === '--watch'
   const words = isWatched || first === undefined ? rest : [first, ...rest]
-  const args = [...(isWatched ? ['--watch'] : []), ...nodeOptions, pathOf('start.js'), ...words]
   const env = { ...process.env, ...environment }
-  if (process.platform !== 'win32' && process.execve) process.execve(process.execPath, [process.execPath, ...args], env)
-  spawn(process.execPath, args, { env, stdio: 'inherit' }).once('exit', (code) => exit(code ?? 1))
+  const service = [...nodeOptions, pathOf('start.js'), ...words]
+  if (!isWatched && process.platform !== 'win32' && process.execve) {
+    process.execve(process.execPath, [process.execPath, '--import', pathOf('follow-parent.js'), ...service], env)
+  }
+  const child = spawn(process.execPath, [...(isWatched ? ['--watch'] : []), ...service], { env, stdio: 'inherit' })
+  child.once('exit', (code) => {
+    exit(code ?? 1)
+    process.exit()
+  })
+  for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => child.kill(signal))
+  import('./follow-parent.js')
 }
 
 function exit(code) {
