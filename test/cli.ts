@@ -26,6 +26,8 @@ type StartOptions = {
   readonly cwd?: string
   /** Written to stdin, which is then closed. Without it stdin is empty. */
   readonly input?: string | Buffer
+  /** Width of the pseudo-terminal. By default it is wide, so that no question is wrapped. */
+  readonly columns?: number
 }
 
 export type Outcome = {
@@ -109,9 +111,9 @@ export function openShell(env: Variables = {}): Shell {
     coffer: (args, options) => startCoffer(args, options).ended,
     terminal(args, options = {}) {
       const words = [process.execPath, start, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`)
-      // `script` gives its command a terminal, and ends with the exit code of the command. The terminal is wide, so
-      // that no question is wrapped.
-      const running = launch('script', ['-qec', `stty cols 200 rows 50; exec ${words.join(' ')}`, '/dev/null'], {
+      // `script` gives its command a terminal, and ends with the exit code of the command.
+      const { columns = 200 } = options
+      const running = launch('script', ['-qec', `stty cols ${columns} rows 50; exec ${words.join(' ')}`, '/dev/null'], {
         ...options,
         env: { TERM: 'xterm', CI: undefined, ...options.env },
       })

@@ -162,6 +162,7 @@ async function open(ctx: Context, given: string | undefined, isConfirmed: boolea
       columns: ['name', 'value'],
       // Whole on a terminal too: nobody can open the share again for the rest.
       rows: content.items.map(({ name, value }) => [name, value]),
+      isWhole: true,
     }))
   } else if (ctx.flags.json) {
     ctx.out.show({ content: content.v, viewsLeft }, () => ({ columns: [], rows: [] }))
