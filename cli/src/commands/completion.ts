@@ -8,7 +8,7 @@ export const completion = defineCommand({
   flags: {},
   details: `
 Prints a script that completes commands, flags, and the names of projects, environments
-and secrets with the Tab key. Load it in the start file of your shell:
+and secrets with the Tab key; after run --, your commands and files. Load it in the start file of your shell:
 
   bash        eval "$(coffer completion bash)"                       in ~/.bashrc
   zsh         source <(coffer completion zsh)                        in ~/.zshrc, after compinit

@@ -1,9 +1,9 @@
 /** Completion of command lines: the scripts in real shells, and names from the real service. */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openShell, type Shell } from '../../../test/cli.ts'
 import { requirePrograms } from '../../../test/debian-package.ts'
 import { type SdkService, startScripted, startSdkService } from '../../../test/sdk-service.ts'
@@ -120,10 +120,14 @@ test.each([
   { typed: ['who'], found: ['whoami'] },
   { typed: ['whoami', '--environment', '=', 'dev'], found: ['development'] },
   { typed: ['secrets', 'get', 'P'], found: ['PORT'] },
-  { typed: ['run', '--', 'x'], found: [] },
+  { typed: ['run', '--', 'printen'], found: ['printenv'] },
+  { typed: ['run', '-e', 'staging', '--', './scr'], found: ['./script.sh'] },
+  { typed: ['run', '--', 'cat', 'no'], found: ['notes and more.txt'] },
+  { typed: ['run', '--', 'cat', 'printen'], found: [] },
 ])('bash completes $typed', busy, async ({ typed, found }) => {
   const shell = openShell()
   const { path, script } = await install(shell, 'bash')
+  for (const name of ['script.sh', 'notes and more.txt']) writeFileSync(join(shell.cwd, name), '')
   const words = ['coffer', ...typed].map((word) => `'${word}'`).join(' ')
   const test = `source ${script}; COMP_WORDS=(${words}); COMP_CWORD=${typed.length}; _coffer; printf '%s\\n' "\${COMPREPLY[@]}"`
   expect(await runShell(shell, path, 'bash', ['--norc', '-c', test])).toEqual(found)
@@ -135,6 +139,37 @@ if (isDeep) {
     const { path, script } = await install(shell, 'zsh')
     const test = `autoload -U compinit && compinit -u -D; source ${script}; print $_comps[coffer]`
     expect(await runShell(shell, path, 'zsh', ['-f', '-c', test])).toEqual(['_coffer'])
+  })
+
+  test('zsh completes the command after run -- and its files, as typed', async () => {
+    const shell = openShell()
+    const { path, script } = await install(shell, 'zsh')
+    writeFileSync(join(shell.cwd, 'notes.txt'), 'seen\n')
+    const start = `PS1=ready%#\nautoload -U compinit && compinit -u -D; source ${script}\n`
+    const env = { ...running.env, HOME: shell.home, PATH: `${path}:${process.env.PATH}`, TERM: 'xterm' }
+    const zsh = spawn('script', ['-qec', 'zsh -f', '/dev/null'], { env, cwd: shell.cwd })
+    onTestFinished(() => void zsh.kill())
+    let out = ''
+    zsh.stdout.on('data', (text: Buffer) => {
+      out += text
+    })
+    zsh.stdin.write(start)
+    await until(() => /ready%/.test(out) || undefined, 60_000, 'zsh is ready')
+    zsh.stdin.write('coffer run -- printen\t PORT\n')
+    await until(() => /\n1\r?\n/.test(out) || undefined, 60_000, 'the completed command has run')
+    zsh.stdin.write('coffer run -- cat no\t\n')
+    await until(() => /\nseen\r?\n/.test(out) || undefined, 60_000, 'the completed file is printed')
+  })
+
+  test.each([
+    ['coffer run -- printen', 'printenv'],
+    ['coffer run -e staging -- cat no', 'notes.txt'],
+  ])('fish completes %s', async (typed, found) => {
+    const shell = openShell()
+    const { path, script } = await install(shell, 'fish')
+    writeFileSync(join(shell.cwd, 'notes.txt'), '')
+    const lines = await runShell(shell, path, 'fish', ['--no-config', '-c', `source ${script}; complete -C '${typed}'`])
+    expect(lines.map((line) => line.split('\t')[0])).toEqual([found])
   })
 
   test('fish completes words', async () => {
