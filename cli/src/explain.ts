@@ -8,6 +8,7 @@ import { requireWorkspace } from './place/workspace-choice.ts'
 import { findCredentialSource } from './session/credential-source.ts'
 import { readMe } from './session/me.ts'
 import { explainRefusal } from './session/refusal.ts'
+import { lifetimeWithin } from './token/lifetime.ts'
 
 const flagOfField: Readonly<Record<string, string>> = {
   slug: '--project',
@@ -33,6 +34,11 @@ export async function explain(ctx: Context, command: string, error: unknown): Pr
   if (status === 404 && ws !== undefined) {
     const wrong = await requireWorkspace(connect(ctx, { timeoutMs: 2_000, retries: 0 }), ws).catch((caught) => caught)
     return wrong instanceof CliError ? wrong : error
+  }
+  const maxDays = /^expiresIn: .* valid for (\d+) days? at most/.exec(error.message)?.[1]
+  if (status === 403 && maxDays !== undefined) {
+    const longest = command === 'coffer share' ? `${maxDays}d` : lifetimeWithin(Number(maxDays))
+    return withHint(longest && `--expires ${longest}`, error.message.replace('expiresIn', '--expires'))
   }
   // Readers of a share have no workspace.
   if (status === 403 && !/password/.test(error.message)) return withHint(await forbiddenHint(ctx))

@@ -10,6 +10,8 @@ export type Flag = {
   readonly about: string
   /** The only values that are accepted. */
   readonly choices?: readonly string[]
+  /** The choice to propose for another value. */
+  readonly nearest?: (value: string) => string | undefined
 }
 
 export type Flags = Readonly<Record<string, Flag>>
@@ -72,7 +74,11 @@ export function parseFlags(declared: Flags, given: readonly string[], command: s
     if (isMissing) throw usageError(`${token.rawName} needs a value.`, `--${token.name}=${flag.value ?? 'VALUE'}`)
     const value = token.value ?? ''
     if (flag.choices && !flag.choices.includes(value)) {
-      throw usageError(`${token.rawName} must be one of: ${flag.choices.join(', ')}.`)
+      const near = flag.nearest?.(value)
+      throw usageError(
+        `${token.rawName} must be one of: ${flag.choices.join(', ')}.`,
+        near && `${token.rawName} ${near}`,
+      )
     }
     if (flag.type === 'list') flags[token.name] = [...((flags[token.name] as string[]) ?? []), value]
     else if (flags[token.name] !== undefined) throw usageError(`${token.rawName} is given twice.`)

@@ -2,7 +2,7 @@ import { ApiError, type NewShare } from '@coffer/sdk'
 import { defineCommand } from '../command.ts'
 import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'
-import { parseDuration } from '../duration.ts'
+import { readDuration } from '../duration.ts'
 import { CliError, usageError } from '../error.ts'
 import { formatTime } from '../output/time.ts'
 import { askHidden, askText, confirm } from '../prompt.ts'
@@ -95,11 +95,10 @@ async function create(ctx: Context, args: readonly string[], flags: CreateFlags)
 }
 
 function limitsOf({ expires, views }: CreateFlags): Pick<NewShare, 'expiresIn' | 'maxViews'> {
-  const expiresIn = Math.round(parseDuration(expires ?? '1h', '--expires') / 1_000)
-  if (expiresIn < 300 || expiresIn > 2_592_000) throw usageError('--expires is between 5m and 30d.', '--expires 24h')
+  const lifeMs = readDuration(expires, '--expires', { unset: '1h', range: ['5m', '30d'] })
   const maxViews = parseCount(views ?? '1', '--views')
-  if (maxViews > 100) throw usageError('--views is 100 at most.')
-  return { expiresIn, maxViews }
+  if (maxViews > 100) throw usageError('--views is 100 at most.', '--views 100')
+  return { expiresIn: Math.round(lifeMs / 1_000), maxViews }
 }
 
 async function askNewPassword(ctx: Context): Promise<string> {

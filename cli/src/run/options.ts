@@ -1,6 +1,6 @@
 /** The flags of `coffer run`, and what they mean together with the environment. */
 import type { Context } from '../context.ts'
-import { parseDuration } from '../duration.ts'
+import { readDuration } from '../duration.ts'
 import { isSet } from '../environment.ts'
 import { usageError } from '../error.ts'
 import type { Flags, FlagValues } from '../flag.ts'
@@ -45,27 +45,15 @@ export function readOptionsOf({ env }: Context, flags: RunFlags): ReadOptions {
     onUnresolved: (flags['on-unresolved'] ?? 'error') as ReadOptions['onUnresolved'],
     isOffline,
     usesCache: !isOff && (isAsked || !isSet(env.CI)),
-    maxAgeMs: durationOf(flags, 'cache-max-age', 86_400_000),
+    maxAgeMs: readDuration(flags['cache-max-age'], '--cache-max-age', { unset: '24h' }),
   }
-}
-
-function durationOf(flags: RunFlags, name: 'cache-max-age' | 'watch-interval' | 'grace', unsetMs: number): number {
-  const given = flags[name]
-  return given === undefined ? unsetMs : parseDuration(given, `--${name}`)
 }
 
 /** No time at all would flood the service, and a timer beyond its longest time ends at once. */
-const [minIntervalMs, maxTimerMs] = [100, 86_400_000]
-
-export function timesOf(flags: RunFlags): { readonly intervalMs: number; readonly graceMs: number } {
-  const intervalMs = durationOf(flags, 'watch-interval', 5_000)
-  const graceMs = durationOf(flags, 'grace', 10_000)
-  if (intervalMs < minIntervalMs || intervalMs > maxTimerMs) {
-    throw usageError('--watch-interval must be between 100ms and 24h.', '--watch-interval 5s')
-  }
-  if (graceMs > maxTimerMs) throw usageError('--grace is 24h at most.', '--grace 10s')
-  return { intervalMs, graceMs }
-}
+export const timesOf = (flags: RunFlags): { readonly intervalMs: number; readonly graceMs: number } => ({
+  intervalMs: readDuration(flags['watch-interval'], '--watch-interval', { unset: '5s', range: ['100ms', '24h'] }),
+  graceMs: readDuration(flags.grace, '--grace', { unset: '10s', range: ['0s', '24h'] }),
+})
 
 export function environmentOptionsOf(
   flags: RunFlags,

@@ -3,10 +3,9 @@ import type { NewToken, Scope } from '@coffer/sdk'
 import type { Context } from '../context.ts'
 import { usageError } from '../error.ts'
 import type { Flags, FlagValues } from '../flag.ts'
+import { findLifetime, lifetimeWords, nearestLifetime } from './lifetime.ts'
 import { openPlaces, scopeWords } from './scope.ts'
 import type { Workspace } from './token.ts'
-
-const lifetimes = ['24h', '5d', '30d', '60d', '3m', '6m', '1y', 'never'] as const
 
 export const newTokenFlags = {
   permission: {
@@ -16,7 +15,13 @@ export const newTokenFlags = {
     choices: ['read', 'read-write'],
   },
   scope: { type: 'list', value: 'PLACE', about: `What it reaches: ${scopeWords}; several times for several` },
-  expires: { type: 'string', value: 'TIME', about: 'How long it works; 30d by default', choices: lifetimes },
+  expires: {
+    type: 'string',
+    value: 'TIME',
+    about: 'How long it works; 30d by default',
+    choices: lifetimeWords,
+    nearest: nearestLifetime,
+  },
   ip: { type: 'list', value: 'CIDR', about: 'Accept it only from this address or network' },
   raw: { type: 'boolean', about: 'Print the token alone, without a line break at its end' },
 } as const satisfies Flags
@@ -41,7 +46,7 @@ export async function readNewToken(
     name,
     permission: flags.permission === 'read-write' ? 'read-write' : 'read',
     scope,
-    expiresIn: lifetimes.find((lifetime) => lifetime === flags.expires) ?? '30d',
+    expiresIn: findLifetime(flags.expires).sent,
     ...(flags.ip.length > 0 && { allowedIps: [...flags.ip] }),
   }
   return { token, scopeText: await places.describe(scope) }

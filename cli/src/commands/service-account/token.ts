@@ -13,7 +13,7 @@ Creates a token of a service account, which is named by its name or id. The toke
 again. Without --scope it reaches all that the account does. It never has more rights than the account.
 
 Examples:
-  coffer service-account token deploy ci --permission read-write --expires 6m
+  coffer service-account token deploy ci --permission read-write --expires 6mo
   coffer service-account token deploy ci --scope shop/staging --raw > /run/secrets/coffer-token`,
   async run(ctx, { flags, args: [account = '', name = ''] }) {
     const workspace = openWorkspace(ctx)

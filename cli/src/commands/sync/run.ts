@@ -1,7 +1,7 @@
 import type { SyncRunDetail } from '@coffer/sdk'
 import { defineCommand } from '../../command.ts'
 import type { Context } from '../../context.ts'
-import { parseDuration } from '../../duration.ts'
+import { readDuration } from '../../duration.ts'
 import { exitCodes } from '../../error.ts'
 import { visible } from '../../output/table.ts'
 import { openProject } from '../../secret/project.ts'
@@ -19,7 +19,7 @@ first. Ends with 1 if the run fails, or if a single name could not be pushed.
 Example:
   coffer sync run heroku --timeout 2m`,
   async run(ctx, { flags, args: [given = ''] }) {
-    const limitMs = parseDuration(flags.timeout ?? '10m', '--timeout')
+    const limitMs = readDuration(flags.timeout, '--timeout', { unset: '10m' })
     const project = openProject(ctx)
     const { id, name } = await requireSync(project, given)
     const { newestRunId, waitForRun } = await import('../../sync/watch.ts')

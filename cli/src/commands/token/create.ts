@@ -2,6 +2,7 @@ import { defineCommand } from '../../command.ts'
 import { usageError } from '../../error.ts'
 import { readSettings } from '../../place/place.ts'
 import { askConfirmation } from '../../session/confirmation.ts'
+import { findLifetime } from '../../token/lifetime.ts'
 import { newTokenFlags, readNewToken } from '../../token/new-token.ts'
 import { scopeWords } from '../../token/scope.ts'
 import { openWorkspace, showToken } from '../../token/token.ts'
@@ -22,7 +23,7 @@ reaches the environment of this folder. It ends when you leave the workspace: a 
 (coffer service-account).
 
 A token with --may-administer may also manage members, invites, service accounts and identities, if you are an admin of the
-whole workspace. The command asks for your password, or for a code of your authenticator app. Such a token lives 3m at
+whole workspace. The command asks for your password, or for a code of your authenticator app. Such a token lives 3mo at
 most.
 
 Examples:
@@ -31,6 +32,9 @@ Examples:
   coffer token create ops --may-administer --permission read-write --scope all --expires 24h
   coffer token create ci --raw > /run/secrets/coffer-token`,
   async run(ctx, { flags, args: [name = ''] }) {
+    if (flags['may-administer'] && findLifetime(flags.expires).days > findLifetime('3mo').days) {
+      throw usageError('--expires is 3mo at most for a token that may administer.', '--expires 3mo')
+    }
     const workspace = openWorkspace(ctx)
     const { token, scopeText } = await readNewToken(ctx, workspace, name, flags, () => placeOf(ctx))
     const mark = flags['may-administer'] ? { mayAdminister: true, ...(await askConfirmation(ctx)) } : {}

@@ -1,11 +1,9 @@
 import { defineCommand } from '../../command.ts'
-import { parseDuration } from '../../duration.ts'
+import { readDuration } from '../../duration.ts'
 import { usageError } from '../../error.ts'
 import { askConfirmation } from '../../session/confirmation.ts'
 import { openPlaces } from '../../token/scope.ts'
 import { openWorkspace, requireToken, showToken } from '../../token/token.ts'
-
-const maxGraceSeconds = 86_400
 
 export const rotate = defineCommand({
   usage: 'NAME|ID',
@@ -23,8 +21,8 @@ Examples:
   coffer token rotate ci --raw > /run/secrets/coffer-token`,
   async run(ctx, { flags, args: [given = ''] }) {
     if (flags.raw && ctx.flags.json) throw usageError('Give --raw or --json.')
-    const graceSeconds = Math.ceil(parseDuration(flags.grace ?? '0s', '--grace') / 1_000)
-    if (graceSeconds > maxGraceSeconds) throw usageError('--grace is 24h at most.')
+    const graceMs = readDuration(flags.grace, '--grace', { unset: '0s', range: ['0s', '24h'], example: '1h' })
+    const graceSeconds = Math.ceil(graceMs / 1_000)
     const workspace = openWorkspace(ctx)
     const { api, ws } = workspace
     const { id, scope, mayAdminister } = await requireToken(ctx, workspace, given)

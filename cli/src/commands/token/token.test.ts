@@ -85,13 +85,12 @@ test.each([
   [['create', 'x', '--scope', 'team:nobody'], 5, 'There is no team nobody that you may see.'],
   [['create', 'x', '--scope', 'a/b/c'], 2, '--scope must be all, PROJECT, PROJECT/ENVIRONMENT or team:NAME.'],
   [['create', 'x', '--scope', 'all', '--scope', 'shop'], 2, '--scope all stands alone.'],
-  [['create', 'x', '--expires', '7d'], 2, '--expires must be one of: 24h, 5d, 30d, 60d, 3m, 6m, 1y, never.'],
   [['create', 'x', '--permission', 'admin'], 2, '--permission must be one of: read, read-write.'],
   [['create', 'x', '--raw', '--json'], 2, 'Give --raw or --json.'],
   [['create', 'x', '--ip', '999.1.1.1'], 1, ''],
   [['rotate', 'nobody'], 5, 'There is no active token nobody.\ntry: coffer token list'],
   [['rotate', 'twin'], 2, 'Several tokens are called twin: name one by its id.'],
-  [['rotate', 'twin', '--grace', '2d'], 2, '--grace is 24h at most.'],
+  [['rotate', 'twin', '--grace', '2d'], 2, '--grace is between 0s and 24h.'],
   [['revoke', 'nobody', '-y'], 5, 'There is no active token nobody.'],
 ])('token %j ends with %i', async (args, code, message) => {
   if (args[1] === 'twin') {
@@ -136,7 +135,7 @@ test('--may-administer asks for the password on a terminal, and the list marks t
   expect(listed.out).toContain('\tread-write, administers\t')
 })
 
-test('--may-administer without a terminal, with a wrong password or for too long creates nothing', async () => {
+test('--may-administer without a terminal, or with a wrong password, creates nothing', async () => {
   const shell = shellOf()
   const args = ['token', 'create', 'none', '--may-administer', '--permission', 'read-write', '--scope', 'all']
   expect(await shell.coffer([...args, '--expires', '24h'])).toMatchObject({
@@ -144,17 +143,10 @@ test('--may-administer without a terminal, with a wrong password or for too long
     out: '',
     err: expect.stringContaining('There is nobody to ask here'),
   })
-  for (const [expires, answer, reason] of [
-    ['24h', 'not the password', 'password: is wrong.'],
-    ['1y', password, '--expires: a token that may administer lives 3m at most.'],
-  ] as const) {
-    const session = shell.terminal([...args, '--expires', expires])
-    await session.see('Your password, or a code')
-    session.type(`${answer}\r`)
-    const { code } = await session.ended
-    const out = session.screen()
-    expect(code).not.toBe(0)
-    expect(out).toContain(reason)
-  }
+  const session = shell.terminal([...args, '--expires', '24h'])
+  await session.see('Your password, or a code')
+  session.type('not the password\r')
+  expect((await session.ended).code).not.toBe(0)
+  expect(session.screen()).toContain('password: is wrong.')
   expect((await shell.coffer(['token', 'list'])).out).not.toContain('\tnone\t')
 })
