@@ -19,6 +19,7 @@ type Schema = {
   readonly anyOf?: readonly Schema[]
   readonly oneOf?: readonly Schema[]
   readonly items?: Schema
+  readonly explode?: boolean
   readonly properties?: Readonly<Record<string, Schema>>
   readonly required?: readonly string[]
   readonly additionalProperties?: boolean | Schema
@@ -64,7 +65,7 @@ function typeOf(schema: Schema, nameOf: (schema: Schema) => string | undefined):
   const choices = schema.oneOf ?? schema.anyOf
   if (choices) return union(choices.map(inner))
   if (Array.isArray(schema.type)) return union(schema.type)
-  if (schema.items) return `(${inner(schema.items)})[]`
+  if (schema.items) return union([...(schema.explode ? [inner(schema.items)] : []), `(${inner(schema.items)})[]`])
   if (schema.properties) {
     const fields = Object.entries(schema.properties).map(
       ([name, field]) => `${literal(name)}${schema.required?.includes(name) ? '' : '?'}: ${inner(field)}`,

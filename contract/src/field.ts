@@ -57,8 +57,12 @@ export const Nothing = Type.Object({}, closed)
 export const words = <const Words extends readonly string[]>(...list: Words) =>
   Type.Unsafe<Words[number]>({ type: 'string', enum: list })
 
+/** A list in a query, `name=a&name=b`. One value alone is a list too. */
+export const repeated = <Item extends TSchema>(items: Item, limits: { minItems?: number; maxItems: number }) =>
+  Type.Unsafe<Static<Item> | Static<Item>[]>({ type: 'array', items, ...limits, explode: true })
+
 type Shape = TSchema & { readonly properties: Record<string, TSchema> }
-/** A discriminated union: errors are reported for the shape that `field` names. */
+/** A discriminated union: errors are reported for the shape that `field` names. The title of a shape is its name in OpenAPI. */
 export const variants = <const Shapes extends readonly Shape[]>(field: string, ...shapes: Shapes) =>
   Type.Unsafe<Static<Shapes[number]>>({
     type: 'object',

@@ -1,6 +1,6 @@
 /** Secrets as files: import into an environment, and export from one. */
 import type { Endpoint } from './endpoint.ts'
-import { closed, ProjectPath, words } from './field.ts'
+import { closed, ProjectPath, repeated, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
 import { EnvironmentKey, Message, Mode, oneEnvironment, RevisionResults, SecretName, secretsPath } from './secret.ts'
 
@@ -23,12 +23,12 @@ export const exportFormats = ['dotenv', 'shell', 'json', 'yaml', 'csv', 'docker'
 export const SecretExport = Type.Object({
   ...oneEnvironment,
   /** All of them if omitted. */
-  key: Type.Optional(Type.Union([SecretName, Type.Array(SecretName, { minItems: 1, maxItems: 1000 })])),
+  key: Type.Optional(repeated(SecretName, { minItems: 1, maxItems: 1000 })),
   format: Type.Optional(words(...exportFormats)),
   resolve: Type.Optional(Type.Boolean()),
   onUnresolved: Type.Optional(words('keep', 'empty', 'error')),
   /** Names that format=shell exports although a program obeys them. */
-  allowName: Type.Optional(Type.Union([SecretName, Type.Array(SecretName, { minItems: 1, maxItems: 1000 })])),
+  allowName: Type.Optional(repeated(SecretName, { minItems: 1, maxItems: 1000 })),
   /** With format=shell, every name. */
   allowUnsafe: Type.Optional(Type.Boolean()),
 })

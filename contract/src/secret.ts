@@ -1,5 +1,5 @@
 import type { Endpoint } from './endpoint.ts'
-import { closed, Id, line, ProjectPath, Slug, Success, Timestamp, variants, words } from './field.ts'
+import { closed, Id, line, ProjectPath, repeated, Slug, Success, Timestamp, variants, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 export const maxValueBytes = 64 * 1024
@@ -60,10 +60,8 @@ export const Secret = Type.Object({
 })
 export type Secret = Static<typeof Secret>
 
-const oneOrMore = Type.Union([EnvironmentKey, Type.Array(EnvironmentKey, { maxItems: maxEnvironmentsPerRequest })])
 const readQuery = {
-  environmentId: Type.Optional(oneOrMore),
-  environment_id: Type.Optional(oneOrMore),
+  environmentId: Type.Optional(repeated(EnvironmentKey, { maxItems: maxEnvironmentsPerRequest })),
   resolve: Type.Optional(Type.Boolean()),
   onUnresolved: Type.Optional(words('keep', 'empty', 'error')),
   view: Type.Optional(words('full', 'keys', 'cells')),
@@ -160,11 +158,8 @@ export const ValueChange = Type.Object(
 )
 export type ValueChange = Static<typeof ValueChange>
 
-/** One environment, in either of the two spellings that reads accept. */
-export const oneEnvironment = {
-  environmentId: Type.Optional(EnvironmentKey),
-  environment_id: Type.Optional(EnvironmentKey),
-}
+/** One environment. Every query that takes `environmentId` also accepts `environment_id`. */
+export const oneEnvironment = { environmentId: Type.Optional(EnvironmentKey) }
 export const SecretDeletion = Type.Object({
   ...oneEnvironment,
   personal: Type.Optional(Type.Boolean()),
@@ -205,10 +200,16 @@ export const SecretBatch = Type.Object(
             note: Type.Optional(Note),
             ...written,
           },
-          closed,
+          { title: 'SetOperation', ...closed },
         ),
-        Type.Object({ op: Type.Literal('rename'), key: SecretName, to: SecretName, ...ownEnvironment }, closed),
-        Type.Object({ op: Type.Literal('delete'), key: SecretName, ...written }, closed),
+        Type.Object(
+          { op: Type.Literal('rename'), key: SecretName, to: SecretName, ...ownEnvironment },
+          { title: 'RenameOperation', ...closed },
+        ),
+        Type.Object(
+          { op: Type.Literal('delete'), key: SecretName, ...written },
+          { title: 'DeleteOperation', ...closed },
+        ),
       ),
       { minItems: 1, maxItems: maxSecretsPerRequest },
     ),

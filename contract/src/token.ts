@@ -11,6 +11,7 @@ import {
   Permission,
   page,
   Scope,
+  Slug,
   Success,
   Timestamp,
   Transfer,
@@ -18,6 +19,7 @@ import {
   words,
 } from './field.ts'
 import { type Static, Type } from './schema.ts'
+import { EnvironmentKey } from './secret.ts'
 
 export const Token = Type.Object({
   id: Id,
@@ -92,7 +94,8 @@ export const TokenRotation = Type.Object(
   closed,
 )
 export type TokenRotation = Static<typeof TokenRotation>
-export const NewCliToken = Type.Object({ environmentId: Id }, closed)
+/** The name of an environment is unique within a project: `project` says in which, if the caller reaches several of that name. */
+export const NewCliToken = Type.Object({ environmentId: EnvironmentKey, project: Type.Optional(Slug) }, closed)
 export type NewCliToken = Static<typeof NewCliToken>
 
 export const TokenListQuery = Type.Object(page)

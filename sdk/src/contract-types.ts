@@ -256,11 +256,11 @@ export type SecretVersionValue = {
   value?: string
 }
 
-export type VersionListQuery = { environmentId?: string; environment_id?: string; limit?: number; cursor?: string }
+export type VersionListQuery = { environmentId?: string; limit?: number; cursor?: string }
 
 export type VersionPath = { ws: string; prj: string; key: string; version: number }
 
-export type VersionQuery = { environmentId?: string; environment_id?: string }
+export type VersionQuery = { environmentId?: string }
 
 export type VersionRestore = { environmentId: string }
 
@@ -506,7 +506,6 @@ export type TeamGroup = { id: string; name: string; projects: ProjectSummary[] }
 
 export type SecretExport = {
   environmentId?: string
-  environment_id?: string
   key?: string | string[]
   format?: 'dotenv' | 'shell' | 'json' | 'yaml' | 'csv' | 'docker' | 'k8s' | 'tfvars'
   resolve?: boolean
@@ -532,7 +531,7 @@ export type NewReminder = {
   everyDays?: number
 }
 
-export type ReminderQuery = { environmentId?: string; environment_id?: string }
+export type ReminderQuery = { environmentId?: string }
 
 export type ReminderRemoval = {
   environmentId?: string
@@ -620,11 +619,10 @@ export type SecretChange = {
   message?: string
 }
 
-export type SecretDeletion = { environmentId?: string; environment_id?: string; personal?: boolean; purge?: boolean }
+export type SecretDeletion = { environmentId?: string; personal?: boolean; purge?: boolean }
 
 export type SecretListQuery = {
   environmentId?: string | string[]
-  environment_id?: string | string[]
   resolve?: boolean
   onUnresolved?: 'keep' | 'empty' | 'error'
   view?: 'full' | 'keys' | 'cells'
@@ -635,7 +633,6 @@ export type SecretPath = { ws: string; prj: string; key: string }
 
 export type SecretQuery = {
   environmentId?: string | string[]
-  environment_id?: string | string[]
   resolve?: boolean
   onUnresolved?: 'keep' | 'empty' | 'error'
   view?: 'full' | 'keys' | 'cells'
@@ -922,7 +919,7 @@ export type IssuedToken = {
   expiresAt: string | null
 }
 
-export type NewCliToken = { environmentId: string }
+export type NewCliToken = { environmentId: string; project?: string }
 
 export type NewToken = {
   name: string

@@ -127,7 +127,12 @@ function collectRoutes({ services, metrics, health, forwarded, isDraining }: Htt
   const routes: Route[] = []
   const serve = serveInto(routes)
   for (const area of areas) area(serve)
-  const beside = [openapiRoute(routes), ...docsRoutes(), ...healthRoutes(health, forwarded, isDraining), logoRoute]
+  const beside = [
+    openapiRoute(routes, services.config.publicUrl),
+    ...docsRoutes(),
+    ...healthRoutes(health, forwarded, isDraining),
+    logoRoute,
+  ]
   return [...routes, ...beside, metricsRoute(metrics, services.config)]
 }
 

@@ -22,7 +22,7 @@ import type { Context, WriteContext } from '../context.ts'
 import { holdsRole } from '../grant.ts'
 import { requireClearName } from '../new-name.ts'
 import { servicePrincipal } from '../principal.ts'
-import { reachesEnvironment } from '../scope.ts'
+import { requireInWorkspace } from '../secret/choose-environment.ts'
 import { dayMs, hourMs, iso, maybeIso } from '../time.ts'
 import { inTransaction } from '../transaction.ts'
 
@@ -119,11 +119,7 @@ export async function createCliToken(
   body: NewCliToken,
 ): Promise<{ token: string; expiresAt: string }> {
   const access = await requireWorkspace(ctx, path, 'token:create')
-  const environment = access.snapshot.environments.get(body.environmentId.toLowerCase())
-  const project = environment && access.snapshot.projects.get(environment.projectId)
-  if (!environment || !project || !reachesEnvironment(access.reach, project, environment)) {
-    throw new Failure('notFound')
-  }
+  const { project, environment } = requireInWorkspace(access, body.environmentId, body.project)
   const expiresAt = ctx.now() + cliLifetimeMs
   const { token } = await issueToken(ctx, access, 'token:create', {
     name: `cli ${project.slug}/${environment.name}`,

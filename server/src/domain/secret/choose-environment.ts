@@ -1,7 +1,7 @@
 /** Finds the environments that a request names, and whose personal values the caller sees in them. */
 import { Failure, invalid } from '../../failure.ts'
-import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
-import type { SnapshotEnvironment } from '../cache/workspace-snapshot.ts'
+import { type Access, type ProjectAccess, reachedEnvironments } from '../access/access.ts'
+import type { SnapshotEnvironment, SnapshotProject } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { reachesEnvironment } from '../scope.ts'
 
@@ -32,17 +32,27 @@ function findByIdOrName(list: readonly SnapshotEnvironment[], idOrName: string):
   )
 }
 
-type Chosen = {
-  readonly environmentId?: string | string[] | undefined
-  readonly environment_id?: string | string[] | undefined
+/** An environment of the workspace by id, or by a name that the caller reaches only once: in the named project, or in all. */
+export function requireInWorkspace(
+  { snapshot, reach }: Access,
+  idOrName: string,
+  slug: string | undefined,
+): { readonly project: SnapshotProject; readonly environment: SnapshotEnvironment } {
+  const [found, another] = [...snapshot.projects.values()].flatMap((project) => {
+    if (slug !== undefined && project.slug !== slug) return []
+    const environment = findByIdOrName(project.environments, idOrName)
+    return environment && reachesEnvironment(reach, project, environment) ? [{ project, environment }] : []
+  })
+  if (another) throw invalid('environmentId', 'is a name in more than one project: send project too, or the id.')
+  if (!found) throw new Failure('notFound')
+  return found
 }
+
+type Chosen = { readonly environmentId?: string | string[] | undefined }
 
 /** The environments that the query names, without duplicates; all in reach if it names none. */
 export function chooseEnvironments(access: ProjectAccess, query: Chosen): SnapshotEnvironment[] {
-  const { environmentId, environment_id } = query
-  // Fast path: most reads name exactly one environment.
-  if (typeof environmentId === 'string' && environment_id === undefined) return [requireReached(access, environmentId)]
-  const wanted = [environmentId ?? [], environment_id ?? []].flat()
+  const wanted = [query.environmentId ?? []].flat()
   if (wanted.length === 0) return reachedEnvironments(access.reach, access.project)
   return [...new Set(wanted.map((idOrName) => requireReached(access, idOrName)))]
 }

@@ -56,7 +56,7 @@ export async function deleteReminder(
   body: ReminderRemoval,
 ): Promise<void> {
   const access = await requireProject(ctx, path, 'secret:write')
-  const environment = requireNamed(access, query.environmentId, query.environment_id, body.environmentId)
+  const environment = requireNamed(access, query.environmentId, body.environmentId)
   requireDeveloper(access, environment)
   await inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)

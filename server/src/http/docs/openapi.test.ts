@@ -21,7 +21,14 @@ import { openapiRoute } from './openapi.ts'
 
 type Json = { readonly [name: string]: unknown }
 type Content = { readonly [type: string]: { readonly schema: Json } }
-type Parameter = { readonly name: string; readonly in: string; readonly required: boolean; readonly schema: Json }
+type Parameter = {
+  readonly name: string
+  readonly in: string
+  readonly required: boolean
+  readonly style?: string
+  readonly explode?: boolean
+  readonly schema: Json
+}
 type Reply = { readonly description?: string; readonly content?: Content; readonly headers?: Json }
 type Operation = {
   readonly operationId: string
@@ -35,7 +42,9 @@ type Operation = {
 type Description = {
   readonly openapi: string
   readonly info: Json
-  readonly components: { readonly securitySchemes: Json }
+  readonly servers: { readonly url: string }[]
+  readonly tags: { readonly name: string; readonly description: string }[]
+  readonly components: { readonly securitySchemes: Json; readonly schemas: Readonly<Record<string, Json>> }
   readonly paths: { readonly [path: string]: { readonly [method: string]: Operation } }
 }
 type Schema = { readonly properties?: Record<string, Json>; readonly required?: readonly string[] }
@@ -60,10 +69,18 @@ function operationOf(endpoint: Endpoint): Operation {
   return operation
 }
 
-/** The schema as plain JSON; a constant may also be written as an enum of one value. */
+const componentPath = '#/components/schemas/'
+
+/** The schema as plain JSON, without references; a constant may also be written as an enum of one value. */
 function plain<Shape = Json>(schema: unknown): Shape {
   return JSON.parse(JSON.stringify(schema), (_key, value) => {
-    if (typeof value !== 'object' || value === null || !('const' in value)) return value
+    if (typeof value !== 'object' || value === null) return value
+    if ('$ref' in value) return plain(description.components.schemas[value.$ref.replace(componentPath, '')])
+    if ('discriminator' in value && 'oneOf' in value) {
+      const { propertyName } = value.discriminator
+      return { oneOf: value.oneOf, discriminator: { propertyName } }
+    }
+    if (!('const' in value)) return value
     const { const: only, ...rest } = value
     return { ...rest, enum: [only] }
   })
@@ -73,6 +90,7 @@ describe('/openapi.json', () => {
   test('is version 1.0.0 of the API, in OpenAPI 3.1', async () => {
     expect(description.openapi).toMatch(/^3\.1\.\d$/)
     expect(description.info).toMatchObject({ title: 'Coffer', version: '1.0.0' })
+    expect(description.servers.map(({ url }) => url)).toEqual([service.settings.COFFER_PUBLIC_URL, '/'])
     expect(description.components.securitySchemes).toEqual({
       bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'API Key' },
     })
@@ -89,7 +107,7 @@ describe('/openapi.json', () => {
       if (++options === 1) throw new Error('EMFILE')
       return all()
     }
-    const route = openapiRoute(routes)
+    const route = openapiRoute(routes, String(service.settings.COFFER_PUBLIC_URL))
     const ask = () => route.run(new Exchange(new IncomingMessage(new Socket()), {} as ServerResponse, '', ''))
     await expect(ask()).rejects.toThrow('EMFILE')
     const { payload } = (await ask()) as Exchange
@@ -118,9 +136,11 @@ describe('/openapi.json', () => {
       const { parameters = [], requestBody, responses } = operationOf(endpoint)
       const contents = [requestBody?.content ?? {}, ...Object.values(responses).map(({ content = {} }) => content)]
       const schemas = contents.flatMap((content) => Object.values(content).map(({ schema }) => schema))
-      for (const schema of [...schemas, ...parameters.map((parameter) => parameter.schema)]) ajv.compile(schema)
+      for (const schema of [...schemas, ...parameters.map((parameter) => parameter.schema)]) ajv.compile(plain(schema))
     }
-    expect(JSON.stringify(description)).not.toContain('"$ref"')
+    const references = [...JSON.stringify(description).matchAll(/"\$ref":"([^"]*)"/g)].map(([, path]) => path)
+    const names = Object.keys(description.components.schemas).map((name) => componentPath + name)
+    expect([...new Set(references)].sort()).toEqual(names.sort())
   })
 
   test.each(table)('%s is described with its parameters and their schemas', (_name, endpoint) => {
@@ -130,7 +150,9 @@ describe('/openapi.json', () => {
     const described = parameters.map((parameter) => `${parameter.in} ${parameter.name}`)
     const declared = (['path', 'query'] as const).flatMap((place) => {
       const schema = plain<Schema>((place === 'path' ? endpoint.params : endpoint.query) ?? {})
-      for (const [name, { description: _text, ...form }] of Object.entries(schema.properties ?? {})) {
+      for (const [name, { description: _text, explode: _explode, ...form }] of Object.entries(
+        schema.properties ?? {},
+      )) {
         const parameter = parameters.find((candidate) => candidate.in === place && candidate.name === name)
         expect(parameter?.schema, name).toMatchObject(form)
         expect(parameter?.required, name).toBe(schema.required?.includes(name) ?? false)
@@ -156,7 +178,7 @@ describe('/openapi.json', () => {
       expect(requestBody?.required ?? false).toBe(!mayBeEmpty)
       if (!endpoint.body) return
       expect(Object.keys(requestBody?.content ?? {})).toEqual(['application/json'])
-      expect(requestBody?.content['application/json']?.schema).toEqual(plain(endpoint.body))
+      expect(plain(requestBody?.content['application/json']?.schema)).toEqual(plain(endpoint.body))
     },
   )
 
@@ -173,7 +195,9 @@ describe('/openapi.json', () => {
     expect(headersOf(endpoint.status)).toEqual(isPaged ? ['X-Next-Cursor', ...searched] : cached)
     expect(headersOf(304)).toEqual(cached)
     const success = responses[endpoint.status]?.content
-    expect(plain(success?.['application/json']?.schema)).toEqual(plain(endpoint.response))
+    const isExport = endpoint === endpoints.exportSecrets
+    expect(plain(success?.['application/json']?.schema)).toEqual(plain(isExport ? textByKey : endpoint.response))
+    for (const type of endpoint.streams ?? []) expect(success?.[type]?.schema, type).toEqual({ type: 'string' })
     const types = ['application/json', ...(endpoint.streams ?? [])]
     expect(Object.keys(success ?? {}).sort()).toEqual(types.sort())
     if (endpoint.dryRuns) {
@@ -191,6 +215,101 @@ describe('/openapi.json', () => {
       const isExcepted = status === 400 && endpoint.refusal !== undefined
       expect(schema, String(status)).toEqual(plain(isExcepted ? { anyOf: [ErrorBody, endpoint.refusal] } : ErrorBody))
     }
+  })
+})
+
+const textByKey = { type: 'object', additionalProperties: { type: 'string' } }
+
+describe('generators of clients', () => {
+  test('tell the operations of a batch apart by named schemas', () => {
+    const { requestBody } = operationOf(endpoints.writeBatch)
+    const body = requestBody?.content['application/json']?.schema as { properties?: Record<string, { items?: Json }> }
+    const names = { set: 'SetOperation', rename: 'RenameOperation', delete: 'DeleteOperation' }
+    const mapping = Object.fromEntries(Object.entries(names).map(([op, name]) => [op, componentPath + name]))
+    expect(body.properties?.operations?.items).toEqual({
+      oneOf: Object.values(mapping).map(($ref) => ({ $ref })),
+      discriminator: { propertyName: 'op', mapping },
+    })
+    for (const [op, name] of Object.entries(names)) {
+      const shape = description.components.schemas[name]
+      expect(shape).toMatchObject({ type: 'object', additionalProperties: false, title: name })
+      expect(shape?.required).toEqual(expect.arrayContaining(['op', 'key']))
+      expect(shape?.properties).toMatchObject({ op: { type: 'string', enum: [op] } })
+    }
+  })
+
+  test('see one spelling of environmentId, and no two fields that differ only in case and underscores', () => {
+    for (const [name, endpoint] of table) {
+      const { parameters = [] } = operationOf(endpoint)
+      const folded = parameters.map(
+        (parameter) => `${parameter.in} ${parameter.name.replaceAll('_', '').toLowerCase()}`,
+      )
+      expect(new Set(folded).size, name).toBe(folded.length)
+    }
+    expect(JSON.stringify(description)).not.toContain('environment_id')
+  })
+
+  test('see a list in a query as an exploded array, and no parameter of two types', () => {
+    const lists = table.flatMap(([name, endpoint]) =>
+      (operationOf(endpoint).parameters ?? []).flatMap((parameter) => {
+        expect(parameter.schema, `${name} ${parameter.name}`).not.toHaveProperty('anyOf')
+        expect(typeof parameter.schema.type, `${name} ${parameter.name}`).toBe('string')
+        if (parameter.schema.type !== 'array') return []
+        expect(parameter).toMatchObject({ in: 'query', style: 'form', explode: true })
+        return `${name} ${parameter.name}`
+      }),
+    )
+    const read = ['listSecrets environmentId', 'readSecret environmentId']
+    expect(lists.sort()).toEqual(['exportSecrets allowName', 'exportSecrets key', ...read])
+  })
+
+  test('group the operations by tags that the document describes', () => {
+    const described = description.tags.map(({ name }) => name)
+    for (const { name, description: text } of description.tags) expect(text, name).toMatch(/\S/)
+    const used = new Set(table.map(([, endpoint]) => operationOf(endpoint).tags[0]))
+    expect(described).toEqual([...used].sort())
+  })
+
+  test('see an export as an object of texts in JSON, and as text in every other type', () => {
+    const { content = {} }: Reply = operationOf(endpoints.exportSecrets).responses[200] ?? {}
+    const text = { schema: { type: 'string' } }
+    expect(content).toEqual({
+      'application/json': { schema: textByKey },
+      ...{ 'text/plain': text, 'application/yaml': text, 'text/csv': text },
+    })
+  })
+})
+
+test('a query takes one value of a list, several, and either spelling of environmentId', async () => {
+  const project = await createProject(service, owner.session, 'lists')
+  const [development, staging] = project.environments.map(({ id }) => id)
+  const secrets = '/v1/workspace/main/project/lists/secret'
+  const call = (path: string) => service.call(`GET`, `${secrets}${path}`, { token: owner.session })
+  const written = { environments: [development, staging], secrets: ['A', 'B'].map((key) => ({ key, value: key })) }
+  await service.call('POST', secrets, { token: owner.session, body: written })
+  const rowsOf = async (search: string) => {
+    const { body } = await service.call<{ values: unknown[] }[]>('GET', `${secrets}?${search}`, {
+      token: owner.session,
+    })
+    return body.map(({ values }) => values.length)
+  }
+  // Asked twice: the second answer takes the remembered meaning of the address.
+  for (const name of ['environmentId', 'environment_id', 'environmentId', 'environment_id']) {
+    expect(await rowsOf(`${name}=staging`)).toEqual([1, 1])
+    expect(await rowsOf(`${name}=staging&${name}=${development}`)).toEqual([2, 2])
+    expect(await rowsOf(`environmentId=staging&${name}=staging`)).toEqual([1, 1])
+    expect(await call(`?${name}=`)).toMatchObject({
+      status: 400,
+      body: { message: 'environmentId: must not be empty.' },
+    })
+    const both = `environmentId=staging&environment_id=staging`
+    expect((await call(`/export?${both}&format=json&key=B`)).body).toEqual({ B: 'B' })
+    expect((await call(`/export?${name}=staging&key=B&key=A&format=json`)).body).toEqual({ A: 'A', B: 'B' })
+    expect(await call(`/export?${name}=staging&${name}=development`)).toMatchObject({ status: 400 })
+  }
+  expect(await call('/export?environmentId=staging&key=B&key=no.name')).toMatchObject({
+    status: 400,
+    body: { message: 'key: has characters or a format that is not allowed.' },
   })
 })
 

@@ -5,28 +5,72 @@ import type { TSchema } from '@coffer/contract/schema'
 import type { Route } from '../exchange.ts'
 import { partsOf, plainRoute } from '../route.ts'
 
-export function openapiRoute(routes: readonly Route[]): Route {
+export function openapiRoute(routes: readonly Route[], publicUrl: string): Route {
   let document: Buffer | undefined
   const route = plainRoute('/openapi.json', async (exchange) => {
     // Written on the first request: at start it would cost every process time, and memory for good. As a buffer, one
     // copy serves all connections; a string would be encoded for each response.
-    document ??= Buffer.from(JSON.stringify(describeApi(routes), constAsEnum))
+    document ??= Buffer.from(writeDocument(routes, publicUrl))
     return exchange.header('content-type', 'application/json; charset=utf-8').send(document)
   })
   return { ...route, isCompressible: true }
 }
 
-/** Many client generators do not know `const`. */
-function constAsEnum(_key: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || !('const' in value)) return value
-  const { const: only, ...rest } = value
-  return { ...rest, enum: [only] }
+type Shape = {
+  readonly title: string
+  readonly properties: Readonly<Record<string, { readonly const?: string } | undefined>>
+}
+type Variants = { readonly discriminator: { readonly propertyName: string }; readonly oneOf: readonly Shape[] }
+
+/** The shapes of a discriminated union are named schemas: a discriminator cannot tell inline ones apart. */
+function writeDocument(routes: readonly Route[], publicUrl: string): string {
+  const schemas: Record<string, Shape> = {}
+  const isVariants = (value: object): value is Variants => 'discriminator' in value && 'oneOf' in value
+  // The components are written last, once the paths have named all their shapes.
+  return JSON.stringify(describeApi(routes, publicUrl, schemas), (_key, value: unknown) => {
+    if (typeof value !== 'object' || value === null) return value
+    // Many client generators do not know `const`.
+    if ('const' in value) {
+      const { const: only, ...rest } = value
+      return { ...rest, enum: [only] }
+    }
+    if (!isVariants(value)) return value
+    const { propertyName } = value.discriminator
+    const named = value.oneOf.map((shape) => {
+      schemas[shape.title] = shape
+      return [String(shape.properties[propertyName]?.const), `#/components/schemas/${shape.title}`]
+    })
+    return {
+      oneOf: named.map(([, $ref]) => ({ $ref })),
+      discriminator: { propertyName, mapping: Object.fromEntries(named) },
+    }
+  })
 }
 
-function describeApi(routes: readonly Route[]): object {
+const areaTexts: Readonly<Record<string, string>> = {
+  access: 'Who may do what, and why.',
+  audit: 'The audit trail.',
+  auth: 'Registration, login, and JWTs for tokens.',
+  environment: 'The environments of a project, and promotion between them.',
+  me: 'The own account: password, address, sessions, second factor.',
+  member: 'Members of a workspace, and invites.',
+  oidc: 'Identities of CI systems and clusters, which need no stored token.',
+  project: 'Projects of a workspace.',
+  secret: 'Secrets, their values, versions, files and reminders.',
+  'secret-share': 'Links that show secrets to people without an account.',
+  service: 'Service accounts and their tokens.',
+  sync: 'Pushing secrets to other systems.',
+  team: 'Teams of a workspace.',
+  tokens: 'API tokens.',
+  workspace: 'Workspaces and their policy.',
+}
+
+function describeApi(routes: readonly Route[], publicUrl: string, schemas: object): object {
   const paths: Record<string, object> = {}
+  const areas = new Set<string>()
   for (const { endpoint } of routes) {
     if (!endpoint) continue
+    areas.add(endpoint.area)
     const path = endpoint.path.replace(/:(\w+)/g, '{$1}')
     paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: describeOperation(endpoint) }
   }
@@ -38,8 +82,16 @@ function describeApi(routes: readonly Route[]): object {
       description:
         'Secrets management: workspaces, teams, projects, environments and their secrets, members and invites, tokens, shares, syncs and the audit trail.',
     },
-    components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'API Key' } } },
+    servers: [
+      { url: publicUrl, description: 'The public address of this service.' },
+      { url: '/', description: 'The address that this document was read from.' },
+    ],
+    tags: [...areas].sort().map((name) => ({ name, description: areaTexts[name] })),
     paths,
+    components: {
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'API Key' } },
+      schemas,
+    },
   }
 }
 
@@ -67,16 +119,17 @@ function operationId({ method, path }: Endpoint): string {
 }
 
 type ObjectSchema = {
-  readonly properties?: Record<string, { readonly description?: string }>
+  readonly properties?: Record<string, { readonly description?: string; readonly explode?: boolean }>
   readonly required?: readonly string[]
 }
 
 function parametersIn(place: 'path' | 'query', { properties = {}, required = [] }: ObjectSchema = {}): object[] {
-  return Object.entries(properties).map(([name, { description, ...schema }]) => ({
+  return Object.entries(properties).map(([name, { description, explode, ...schema }]) => ({
     name,
     in: place,
     required: required.includes(name),
     description,
+    ...(explode && { style: 'form', explode }),
     schema,
   }))
 }
@@ -97,7 +150,7 @@ function headerParameters({ isConditional, isCached }: Endpoint): object[] {
   ]
 }
 
-const json = (schema: TSchema) => ({ 'application/json': { schema } })
+const json = (schema: object) => ({ 'application/json': { schema } })
 
 function describeResponses(endpoint: Endpoint): Record<number, object> {
   const { status, response, streams = [], isCached, isSearch, dryRuns } = endpoint
@@ -107,17 +160,22 @@ function describeResponses(endpoint: Endpoint): Record<number, object> {
     ...('cursor' in properties && { 'X-Next-Cursor': nextCursor }),
     ...(isSearch && { 'X-Searched-To': searchedTo }),
   }
-  const streamed = Object.fromEntries(streams.map((type) => [type, { schema: response }]))
+  const streamed = Object.fromEntries(streams.map((type) => [type, { schema: { type: 'string' } }]))
   return {
     [status]: {
       description: status === 201 ? 'Created.' : 'Success.',
       headers,
-      content: { ...json(response), ...streamed },
+      content: { ...json(streams.length > 0 ? withoutText(response) : response), ...streamed },
     },
     ...(dryRuns && { 200: { description: 'What would be done.', content: json(response) } }),
     ...(isCached && { 304: { description: 'Unchanged since the ETag in If-None-Match.', headers: { ETag: etag } } }),
     ...Object.fromEntries(errorStatuses(endpoint).map((code) => [code, describeError(code, endpoint)])),
   }
+}
+
+/** An answer of several content types is text in all but JSON. */
+function withoutText(response: TSchema & { readonly anyOf?: readonly { readonly type?: string }[] }): object {
+  return response.anyOf?.find(({ type }) => type !== 'string') ?? response
 }
 
 const errorTexts: Record<number, string> = {

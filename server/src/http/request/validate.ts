@@ -15,9 +15,9 @@ const shared = {
   ownProperties: true,
   discriminator: true,
 } as const
-/** Bodies are typed JSON and validated strictly. Paths and queries are text, and their numbers are converted. */
+/** Bodies are typed JSON and validated strictly. Paths and queries are text: numbers are converted, and one value alone where a list is expected. */
 const exact = addFormats(new Ajv({ ...shared, coerceTypes: false }), ['date-time'])
-const fromText = addFormats(new Ajv({ ...shared, coerceTypes: true }), ['date-time'])
+const fromText = addFormats(new Ajv({ ...shared, coerceTypes: 'array' }), ['date-time'])
 
 /**
  * Returns a validator that throws the first problem. Numbers in text are converted in place. For `answersIn`, see
@@ -29,11 +29,23 @@ export function validatorOf(
   answersIn?: string,
 ): (data: unknown) => void {
   let validate: ValidateFunction | undefined
+  const hasEnvironment = part === 'querystring' && 'environmentId' in Object(Object(schema).properties)
   return (data) => {
+    if (hasEnvironment) unifySpelling(data)
     // Compiled on first use: most processes never serve most routes.
     validate ??= (part === 'body' ? exact : fromText).compile(schema)
     if (!validate(data)) throw new Failure('invalid', describe(validate.errors ?? [], part, answersIn))
   }
+}
+
+/** Queries may also spell `environmentId` as `environment_id`, or use both. */
+function unifySpelling(query: unknown): void {
+  // The router has parsed it: every value is a text or a list of texts.
+  const fields = query as Record<string, string | string[] | undefined>
+  const { environment_id: other, environmentId: own } = fields
+  if (other === undefined) return
+  delete fields.environment_id
+  fields.environmentId = own === undefined || own === other ? other : [own, other].flat()
 }
 
 function describe(errors: readonly ErrorObject[], part: string, answersIn: string | undefined): string {
@@ -43,7 +55,9 @@ function describe(errors: readonly ErrorObject[], part: string, answersIn: strin
   const [deepest] = told.toSorted((a, b) => b.instancePath.length - a.instancePath.length)
   const error = told.find(({ keyword }) => keyword !== 'type') ?? deepest
   if (!error) return `${part}: is not valid.`
-  const whole = error.instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
+  const written = error.instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
+  // Each text of a list in a query stands beside the field's name.
+  const whole = part === 'querystring' ? written.replace(/\.\d+$/, '') : written
   const path = answersIn !== undefined && whole.startsWith(`${answersIn}.`) ? whole.slice(answersIn.length + 1) : whole
   const inside = (name: unknown) => [path, String(name)].filter(Boolean).join('.')
   if (error.keyword === 'required') return `${inside(error.params.missingProperty)}: is required.`

@@ -239,7 +239,7 @@ async function requireValue(
   permission: 'secret:read' | 'secret:write',
 ): Promise<Found> {
   const access = await requireProject(ctx, path, permission)
-  const environment = requireNamed(access, named.environmentId, named.environment_id)
+  const environment = requireNamed(access, named.environmentId)
   if (permission === 'secret:write') requireDeveloper(access, environment)
   const secret = await requireLive(ctx, access, path.key)
   const place = placeOf(access, environment, secret.id)

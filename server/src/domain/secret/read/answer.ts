@@ -54,7 +54,7 @@ export async function listSecrets(
 ): Promise<ReadAnswer> {
   const access = await requireProject(ctx, path, 'secret:read')
   const environments = chooseEnvironments(access, query)
-  const isChosen = isChosenBy(query)
+  const isChosen = query.environmentId !== undefined
   const cacheKey = cacheKeyOf(ctx, access, query, environments, isChosen)
   return answer(ctx, { access, environments, isChosen, query, cacheKey }, ifNoneMatch)
 }
@@ -68,7 +68,7 @@ export async function readSecret(
   const access = await requireProject(ctx, path, 'secret:read')
   if (!mayExist(path.key)) throw new Failure('notFound')
   const environments = chooseEnvironments(access, query)
-  const isChosen = isChosenBy(query)
+  const isChosen = query.environmentId !== undefined
   const cacheKey = cacheKeyOf(ctx, access, query, environments, isChosen, path.key)
   return answer(ctx, { access, environments, isChosen, query, cacheKey, key: path.key }, ifNoneMatch)
 }
@@ -283,9 +283,6 @@ async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: str
   const reminders = ids.length === 0 ? [] : await secretReminders.listOf(ids, secret.id)
   return { secrets: [secret], allNames: () => [secret.name], values, reminders, advice }
 }
-
-const isChosenBy = ({ environmentId, environment_id }: SecretQuery): boolean =>
-  environmentId !== undefined || environment_id !== undefined
 
 function refuseUnresolved(byRow: ReadonlyMap<OpenValue, Resolved>, names: ReadonlyMap<string, string>): void {
   for (const [row, { unresolved }] of byRow) {

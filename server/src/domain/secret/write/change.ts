@@ -183,7 +183,7 @@ export async function deleteSecret(
   const access = await requireProject(ctx, path, 'secret:update')
   const isPersonal = query.personal ?? false
   requireWriter(ctx, access, [{ isPersonal: isPersonal && !query.purge }])
-  const environment = findNamed(access, [query.environmentId, query.environment_id])
+  const environment = findNamed(access, [query.environmentId])
   if (query.purge && (environment || isPersonal)) {
     throw invalid('purge', 'destroys the whole secret; send it without environmentId and personal.')
   }

@@ -125,8 +125,35 @@ test('a command-line token needs an environment of this workspace in the scope o
   }
   expect((await makeCli(stranger.session, project.environments[0]?.id)).status).toBe(404)
   expect((await makeCli(stranger.session, project.environments[0]?.id, 'elsewhere')).status).toBe(404)
-  const malformed = await service.call('POST', `${list}/cli`, as(owner, { body: { environmentId: 'development' } }))
-  expect(malformed).toMatchObject({ status: 400, body: { message: 'environmentId: must have 36 characters or more.' } })
+})
+
+test('a command-line token takes an environment by a name that its creator reaches once, or with its project', async () => {
+  const twin = await createProject(service, owner.session, 'twin')
+  const make = (user: TestUser, body: object) =>
+    service.call<{ token: string }>('POST', `${list}/cli`, as(user, { body }))
+  const reachedBy = async (token: string) =>
+    (await service.call<{ id: string }[]>('GET', '/v1/workspace/main/project/twin/environment', { token })).body
+  const named = await make(owner, { environmentId: 'Staging', project: 'twin' })
+  expect(named.status).toBe(201)
+  expect(await reachedBy(named.body.token)).toMatchObject([{ id: twin.environments[1]?.id }])
+  expect(await make(owner, { environmentId: 'staging' })).toMatchObject({
+    status: 400,
+    body: { message: 'environmentId: is a name in more than one project: send project too, or the id.' },
+  })
+  // The other projects are outside of this one's scope, so the name is clear.
+  const narrowly = await make(narrow, { environmentId: 'staging' })
+  expect(narrowly.status).toBe(201)
+  const seen = await service.call('GET', '/v1/workspace/main/project/api/environment', { token: narrowly.body.token })
+  expect(seen.body).toMatchObject([{ id: project.environments[1]?.id }])
+  const refused = [
+    make(narrow, { environmentId: 'staging', project: 'twin' }),
+    make(narrow, { environmentId: twin.environments[1]?.id }),
+    make(owner, { environmentId: 'nowhere', project: 'twin' }),
+    make(owner, { environmentId: 'staging', project: 'no-project' }),
+    make(owner, { environmentId: project.environments[1]?.id, project: 'twin' }),
+  ]
+  for (const answer of refused) expect((await answer).text).toBe('{"message":"Not found."}')
+  for (const environmentId of ['', '\u0000', 7]) expect((await make(owner, { environmentId })).status).toBe(400)
 })
 
 test('a command-line token ends with its environment, and is listed and revoked like any other token', async () => {
