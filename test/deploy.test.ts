@@ -99,7 +99,12 @@ test('compose.nodes.yaml starts three nodes, which only the proxy publishes, and
 
   const proxy = read('deploy/proxy/nginx.conf')
   const upstream = [...proxy.matchAll(/^\s+server (coffer-\d):8080 /gm)].map(([, name]) => name)
-  expect(upstream).toEqual(nodes)
+  // All of them together, and each alone for writes without a body.
+  expect(upstream).toEqual([...nodes, ...nodes])
+  const others = [...read('deploy/proxy/haproxy.cfg').matchAll(/^\s+server (coffer-\d) \1:8080$/gm)].map(
+    ([, name]) => name,
+  )
+  expect(others).toEqual([...nodes, ...nodes])
   expect(services.proxy?.networks).toEqual({ front: { ipv4_address: '172.30.10.2' } })
   expect(services['coffer-1']?.environment.COFFER_TRUSTED_PROXIES).toBe('172.30.10.2/32')
 })

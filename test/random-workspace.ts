@@ -100,6 +100,14 @@ export function servicesOf(services: Services, { containers, principals }: Rando
       find: async (id: string) => (id === workspaceId ? { ...row(id), slug: 'main' } : undefined),
       findIdForUser: isHere,
     },
+    // The rows come from here, so their stored sum says nothing.
+    rowSets: {
+      ...store.rowSets,
+      load: async <Loaded>(_place: unknown, work: (add: () => void) => Promise<Loaded>) => ({
+        loaded: await work(() => undefined),
+        isWhole: true,
+      }),
+    },
     members: {
       ...store.members,
       list: async () => ({

@@ -80,7 +80,8 @@ test('creates the first account and the first project, and keeps a session of th
   await session.see(`Signed in to ${service.url} as ada@example.com.`)
   await session.see('Create the project coffer-app')
   session.type('\r')
-  await session.see('next: coffer import .env')
+  await session.see('next: coffer -C')
+  await session.see('import .env')
   expect(await session.ended).toMatchObject({ code: 0 })
 
   const { session: token, ...login } = readLogin(shell, service.url)

@@ -5,7 +5,7 @@ import type { AuditEntry } from '@coffer/contract/audit'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Audited, days, entriesOf, keys, linesOf, startAudited, tomorrow } from '../../../test/audited.ts'
 import { runHere } from '../../../test/command.ts'
-import { createTeam, type TestService, type TestUser } from '../../../test/harness.ts'
+import { createProject, createTeam, type TestService, type TestUser } from '../../../test/harness.ts'
 import type { RawDatabase } from '../../../test/raw-database.ts'
 import type { SecretProject } from '../../../test/secret-project.ts'
 import { startProgram } from '../../../test/start-server.ts'
@@ -126,8 +126,16 @@ test('each archive continues the previous one, and is verified without the servi
   expect(await audited.listFiles()).toEqual(files)
 })
 
-test('a Unicode line separator in a name does not split the line of an archive', async () => {
-  await createTeam(service, owner.session, 'One\u2028two\u2029three\u0085four')
+test('a Unicode line separator in a message does not split the line of an archive', async () => {
+  const project = await createProject(service, owner.session, 'separators')
+  const sent = {
+    environments: [project.environments[0]?.id],
+    secrets: [{ key: 'KEY', value: 'value' }],
+    message: 'One\u2028two\u2029three\u0085four',
+  }
+  const path = '/v1/workspace/main/project/separators/secret'
+  const written = await service.call('POST', path, { token: owner.session, body: sent })
+  expect(written.status, written.text).toBe(201)
   await audited.archive()
   const checked = await runHere(['audit', 'verify-archive', ...(await audited.listFiles())])
   expect(checked).toEqual({ code: 0, err: '', out: expect.stringMatching(/^ {2}ok .*\n$/) })

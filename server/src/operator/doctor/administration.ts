@@ -23,7 +23,7 @@ export function administrationChecks(services: Services): Check[] {
 async function findTokens(services: Services): Promise<Finding> {
   const { engine, store, now } = services
   const names: string[] = []
-  for (const { id, workspaceId, lastAt } of await listAdministeringTokens(engine, now() - days * dayMs)) {
+  for await (const { id, workspaceId, lastAt } of listAdministeringTokens(engine, now() - days * dayMs)) {
     const token = await store.tokens.find(id, workspaceId)
     const workspace = token && (await store.workspaces.find(workspaceId))
     if (!workspace || token.mayAdminister || isEnded(token, now())) continue

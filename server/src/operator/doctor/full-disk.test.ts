@@ -11,9 +11,8 @@ import { engine, openService, registerOwner } from '../../../../test/harness.ts'
 const run = promisify(execFile)
 
 // The disk of PostgreSQL is that of another program.
-test.runIf(engine === 'sqlite')(
-  'a full disk of the store is called that, and is over when there is room',
-  async ({ onTestFinished }) => {
+if (engine === 'sqlite') {
+  test('a full disk of the store is called that, and is over when there is room', async ({ onTestFinished }) => {
     const dataDir = join(await tempFolder(), 'disk')
     await mkdir(dataDir)
     await run('mount', ['-t', 'tmpfs', '-o', 'size=24m,mode=700', 'coffer-full', dataDir])
@@ -40,5 +39,5 @@ test.runIf(engine === 'sqlite')(
     expect(out).toContain('is not ready: "The disk of the store is full, so it refuses writes."')
     await rm(ballast)
     expect((await service.call('GET', '/readyz')).status).toBe(200)
-  },
-)
+  })
+}

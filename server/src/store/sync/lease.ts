@@ -39,7 +39,7 @@ export function syncLeaseStore(db: Db) {
         select id, fence, run, run_fence as "runFence", lease_until as "leaseUntil", trigger_next as "triggerNext",
           fail_count as "failCount",
           case when lease_until < ${nowMs} or lease_until > ${nowMs + maxDelayMs} then 1 else 0 end as "isExpired"
-        from sync where lease_until is not null order by id`)
+        from sync where lease_until > 0 order by lease_until`)
       return rows.map((row) => ({ ...row, run: row.run === null ? null : JSON.parse(row.run) }))
     },
 
