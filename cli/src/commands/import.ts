@@ -24,6 +24,7 @@ const modes = ['create', 'upsert', 'skip'] as const
 export const importCommand = defineCommand({
   usage: 'FILE|-',
   args: [0, 1],
+  findsPlace: true,
   flags: {
     format: { type: 'string', value: 'FORMAT', about: 'Format of the file', choices: importFormats },
     mode: { type: 'string', value: 'MODE', about: 'What happens to keys that exist', choices: modes },

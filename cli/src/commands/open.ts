@@ -3,6 +3,7 @@ import { defineCommand } from '../command.ts'
 import type { Context } from '../context.ts'
 import { CliError } from '../error.ts'
 import { readSettings, requireSetting } from '../place/place.ts'
+import { locate } from '../place/token-place.ts'
 import { openPage, requestPage } from '../session/browser.ts'
 
 export const open = defineCommand({
@@ -13,7 +14,8 @@ export const open = defineCommand({
 Opens the page of the project, or that of the workspace or the service if no project is
 known. Prints the address where no browser can be opened.`,
   async run(ctx, { flags }) {
-    const page = pageOf(ctx)
+    // --print needs no service, and a page needs no token.
+    const page = pageOf(await locate(ctx, { timeoutMs: 3_000, retries: 0 }).catch(() => ctx))
     if (ctx.flags.json) return ctx.out.show({ url: page }, () => ({ columns: [], rows: [] }))
     if (flags.print) return ctx.out.line(page)
     const url = requireSetting(readSettings(ctx), 'url')

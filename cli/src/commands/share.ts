@@ -5,6 +5,7 @@ import type { Context } from '../context.ts'
 import { readDuration } from '../duration.ts'
 import { CliError, usageError } from '../error.ts'
 import { formatTime } from '../output/time.ts'
+import { locate } from '../place/token-place.ts'
 import { askHidden, askText, confirm } from '../prompt.ts'
 import { explainMissing, openProject, parseCount, requireEnvironmentName, requireNames } from '../secret/project.ts'
 import { printable } from '../secret/value.ts'
@@ -58,9 +59,11 @@ Examples:
       return open(ctx, link, flags.yes)
     }
     if (!isCreation && args.length > 0) throw usageError('--list and --revoke take no KEY.')
-    if (flags.list) return list(ctx)
-    if (flags.revoke !== undefined) return revoke(ctx, flags.revoke)
-    await create(ctx, args, flags)
+    // Not for --open: the link leads to its service, which never sees the token.
+    const placed = await locate(ctx)
+    if (flags.list) return list(placed)
+    if (flags.revoke !== undefined) return revoke(placed, flags.revoke)
+    await create(placed, args, flags)
   },
 })
 

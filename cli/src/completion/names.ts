@@ -2,7 +2,8 @@
 import { resolve } from 'node:path'
 import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'
-import { findUrl, requireProject } from '../place/place.ts'
+import { findUrl, readSettings, requireProject } from '../place/place.ts'
+import { locate } from '../place/token-place.ts'
 import { isTrusted } from '../place/trust.ts'
 import type { FindNames, GivenFlags, NameKind } from './complete.ts'
 
@@ -36,11 +37,15 @@ const withFlags = (ctx: Context, given: GivenFlags): Context => ({
 async function requestNames(ctx: Context, kind: NameKind): Promise<readonly string[]> {
   // Pressing Tab confirms nothing, --url neither: the line may have been pasted.
   if (!isTrusted({ ...ctx, flags: { ...ctx.flags, url: undefined } }, findUrl(ctx) ?? '')) return []
-  const api = connect(ctx, { timeoutMs: limitMs, retries: 0 })
+  const limits = { timeoutMs: limitMs, retries: 0 }
+  const api = connect(ctx, limits)
   if (kind === 'workspace') return (await api.workspace.list()).map(({ slug }) => slug)
-  // Only the workspace is needed for the list of projects.
+  // Only the workspace is needed for the list of projects. The last login may name that of another credential.
+  const from = readSettings(ctx).find('workspace')?.from
+  const isNamed = kind === 'project' && from !== undefined && from !== 'the last login'
+  const placed = isNamed ? ctx : await locate(ctx, limits)
   const { workspace: ws, project: prj } = requireProject(
-    kind === 'project' ? { ...ctx, flags: { ...ctx.flags, project: 'any' } } : ctx,
+    kind === 'project' ? { ...placed, flags: { ...placed.flags, project: 'any' } } : placed,
   )
   if (kind === 'project') {
     return (await api.project.list({ ws })).flatMap(({ projects }) => projects.map(({ slug }) => slug))

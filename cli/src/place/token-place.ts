@@ -1,17 +1,17 @@
 /** Where a token works: its workspace, and the project and environment if its scope is one. */
-import type { Api } from '@coffer/sdk'
+import type { Api, ConnectOptions } from '@coffer/sdk'
 import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'
 import { readMe } from '../session/me.ts'
 import { readSettings } from './place.ts'
 
 /** Asks the service only where a token is used and nothing names a project or an environment, as `coffer run` does. */
-export async function locate(ctx: Context): Promise<Context> {
+export async function locate(ctx: Context, options: Partial<ConnectOptions> = {}): Promise<Context> {
   const { find, file } = readSettings(ctx)
   const hasToken = ctx.env.COFFER_TOKEN || ctx.env.COFFER_TOKEN_FILE
   const isNamed = find('project') !== undefined || find('environment') !== undefined || file?.content.sources
   if (!hasToken || isNamed || !find('url')) return ctx
-  const api = connect(ctx)
+  const api = connect(ctx, options)
   const [workspace, another] = await api.workspace.list()
   if (!workspace || another) return ctx
   return { ...ctx, tokenPlace: { workspace: workspace.slug, ...(await findProject(api, workspace.slug)) } }
