@@ -111,6 +111,7 @@ export const deepOnly: readonly string[] = [
   'server/src/store/upgrade-kill.test.ts',
   'test/deploy-schema.test.ts',
   'test/first-minute.test.ts',
+  'test/generated-client.test.ts',
   'test/github-action.test.ts',
   'test/image.test.ts',
   'test/integration-docs.test.ts',
