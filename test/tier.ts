@@ -35,6 +35,7 @@ export const deepOnly: readonly string[] = [
   'dashboard/src/pages/audit/audit.test.ts',
   'dashboard/src/pages/compare/compare.test.ts',
   'dashboard/src/pages/grid/conflict.test.ts',
+  'dashboard/src/pages/grid/environment-name.test.ts',
   'dashboard/src/pages/grid/history-drawer.test.ts',
   'dashboard/src/pages/grid/import-choice.test.ts',
   'dashboard/src/pages/grid/import-dialog.test.ts',
