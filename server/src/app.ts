@@ -57,8 +57,8 @@ export type App = {
   readonly budgets: ByteBudgets
   /** False in an installation without built pages, which serves the API alone. */
   readonly hasDashboard: boolean
-  /** Serves on, but tells load balancers (`/readyz`) and clients (`Connection: close`) to go elsewhere. */
-  drain(): void
+  /** Serves on for so long, but tells load balancers (`/readyz`) and clients (`Connection: close`) to go elsewhere. */
+  drain(ms: number): Promise<void>
   /**
    * Stops accepting connections, serves open ones for `farewellMs` (each response closes its connection), then answers
    * 503, lets requests in flight finish, and closes the store.
@@ -83,6 +83,7 @@ export async function createApp(
   const forwarded = createForwardedWatch(log)
   const metrics = await createMetrics(config, figuresOf(services), forwarded, tls)
   let isDraining = false
+  let isParting = false
   let isStopping = false
   const health = createHealth(services)
   const budgets = replacements.budgets ?? createByteBudgets()
@@ -98,6 +99,7 @@ export async function createApp(
     health,
     dashboard,
     isDraining: () => isDraining,
+    isParting: () => isParting,
     isStopping: () => isStopping,
   }
   const { server, acceptGate, routes } = createServer(parts)
@@ -110,12 +112,18 @@ export async function createApp(
     tls,
     budgets,
     hasDashboard: dashboard.has('index.html'),
-    drain() {
+    async drain(ms) {
+      if (ms === 0) return
       isDraining = true
+      isParting = true
+      await sleep(Math.max(0, ms - settleMs), undefined, { ref: false })
+      isParting = false
+      await sleep(settleMs, undefined, { ref: false })
     },
     async stop(farewellMs = 0) {
       acceptGate.release()
       isDraining = true
+      isParting = true
       await closeServer(server, tls, farewellMs, () => {
         isStopping = true
       })
@@ -136,6 +144,11 @@ async function keepSetupCode({ store, setupCode, setupCodeFile }: Services): Pro
   else setupCodeFile.remove()
 }
 
+/**
+ * At the end of a drain connections are kept open again: the system resets those that it has accepted and the process
+ * has not, when the process stops to listen.
+ */
+const settleMs = 500
 const sweepEveryMs = 20
 /** Grace period for requests in flight, and for connections that were opened but have sent nothing. */
 const closeTimeoutMs = 5_000

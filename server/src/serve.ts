@@ -1,7 +1,6 @@
 /** `serve`: runs the service until a signal stops it. */
 import type { Server } from 'node:http'
 import { flushCompileCache } from 'node:module'
-import { setTimeout } from 'node:timers/promises'
 import { type App, createApp } from './app.ts'
 import type { Config } from './config.ts'
 import { ConfigError } from './config-error.ts'
@@ -48,9 +47,8 @@ export async function serve(config: Config): Promise<number> {
     for (const name of ['SIGTERM', 'SIGINT'] as const) process.on(name, () => resolve(name))
   })
   log.info(`stopping on ${signal}`)
-  app.drain()
-  await setTimeout(config.drainSeconds * 1_000)
-  setTimeout(stopWithinMs, undefined, { ref: false }).then(() => process.exit(1))
+  await app.drain(config.drainSeconds * 1_000)
+  setTimeout(() => process.exit(1), stopWithinMs).unref()
   await app.stop(farewellMs)
   await stopMetrics()
   // Only silent connections are left there: every answer of the sealed service ended its own.

@@ -53,8 +53,10 @@ type HttpParts = Omit<AdmissionParts, 'reservations' | 'pipeliningLimit'> & {
   readonly health: Health
   readonly dashboard: StaticFolder
   readonly tls: Tls | undefined
-  /** The node was told to stop: it still serves, but wants no more connections. */
+  /** The node was told to stop: it still serves, but is not ready for more. */
   readonly isDraining: () => boolean
+  /** Each response ends its connection. */
+  readonly isParting: () => boolean
 }
 
 const areas = [
@@ -136,7 +138,7 @@ function collectRoutes({ services, metrics, health, forwarded, isDraining }: Htt
   return [...routes, ...beside, metricsRoute(metrics, services.config)]
 }
 
-function observer({ services: { log }, metrics, isDraining }: HttpParts) {
+function observer({ services: { log }, metrics, isParting }: HttpParts) {
   return (exchange: Exchange): void => {
     const { method, statusCode: status } = exchange
     const route = exchange.route?.path ?? ''
@@ -147,7 +149,7 @@ function observer({ services: { log }, metrics, isDraining }: HttpParts) {
       log.debug('request', { requestId: exchange.id, method, route, status, ms })
     }
     // Tells clients and proxies to send their next request to another node.
-    if (isDraining()) exchange.header('connection', 'close')
+    if (isParting()) exchange.header('connection', 'close')
   }
 }
 

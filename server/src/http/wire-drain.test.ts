@@ -35,7 +35,7 @@ test('readiness ends first, requests are served on open and on new connections, 
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const team = (name: string) => ask(agent, 'POST', '/v1/workspace/main/team', { name })
   expect(await team('Before')).toMatchObject({ status: 201, connection: 'keep-alive' })
-  service.app.drain()
+  service.app.drain(600_000)
   expect(await team('On the open connection')).toMatchObject({ status: 201, connection: 'close' })
   expect(await team('On a new connection')).toMatchObject({ status: 201, connection: 'close' })
   expect(await ask(agent, 'GET', '/healthz')).toMatchObject({ status: 200, connection: 'close' })
