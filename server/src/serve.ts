@@ -31,11 +31,10 @@ export async function serve(config: Config): Promise<number> {
   if (isSplit && !unsealed) return 0
   const replacements = { program, ...(unsealed && { opened: unsealed.store }) }
   const app = await explainFileError(config, () => createApp(config, log, Date.now, replacements))
+  await warnIfBehind(app)
   const stopMetrics = await explainFileError(config, () => open(app, config, unsealed?.server))
 
   if (app.services.keys.isHandedOver) log.warn(formerKey)
-  const aheadMs = await behindStoreMs(app.services.engine, Date.now())
-  if (aheadMs > maxAheadMs) log.warn(`${behindClock}: ${Math.round(aheadMs / 1_000)} s`)
 
   exposeCollector()
   // Written now instead of at exit, so that the next start is fast even if this process is killed.
@@ -55,6 +54,12 @@ export async function serve(config: Config): Promise<number> {
   unsealed?.server.closeAllConnections()
   log.info('stopped')
   return 0
+}
+
+async function warnIfBehind({ services: { engine, log } }: App): Promise<void> {
+  // A store that cannot answer is reported by what needs the answer.
+  const aheadMs = await behindStoreMs(engine, Date.now()).catch(() => 0)
+  if (aheadMs > maxAheadMs) log.warn(`${behindClock}: ${Math.round(aheadMs / 1_000)} s`)
 }
 
 /** Starts listening. On failure everything is stopped again, because open connections would keep the process alive. */

@@ -70,7 +70,8 @@ async function checkConnections(services: Services): Promise<Finding> {
     select count(distinct coalesce(host(client_addr), '')) as addresses, count(*) as connections from pg_stat_activity
     where application_name = 'coffer' and pid <> pg_backend_pid()`)
   const { addresses = 1, connections = 1 } = row ?? {}
-  const live = (await listLiveNodes(services)).length
+  // A node that was killed leaves its row for a while, and no connection.
+  const live = Math.min((await listLiveNodes(services)).length, connections)
   const nodes = Math.max(1, addresses, live, Math.ceil(connections / connectionsPerNode))
   const wanted = nodes * connectionsPerNode
   const what = `${most - reserved} for ${nodes} node(s), which take up to ${connectionsPerNode} each`
