@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { caller } from '../../../test/caller.ts'
 import { createDatabase, createProject, type Database, registerOwner } from '../../../test/harness.ts'
 import { listening, startNode } from '../../../test/program.ts'
+import { setupCode } from '../../../test/setup-code.ts'
 import { nodeOptions, startEnvironment } from '../../../test/start-command.ts'
 import { until } from '../../../test/wait.ts'
 
@@ -23,7 +24,12 @@ function memoryOf(pid: number | undefined): { peak: number; now: number } {
 }
 
 test('an idle service returns the memory of its load to the system, and goes on', { timeout: 600_000 }, async () => {
-  const settings = { COFFER_PORT: '0', COFFER_RATE_LIMIT: '0', COFFER_LOG_LEVEL: 'debug' }
+  const settings = {
+    COFFER_PORT: '0',
+    COFFER_RATE_LIMIT: '0',
+    COFFER_LOG_LEVEL: 'debug',
+    COFFER_SETUP_CODE: setupCode,
+  }
   const program = startNode([...nodeOptions, 'server/src/main.ts'], {
     ...startEnvironment,
     ...database.settings,
