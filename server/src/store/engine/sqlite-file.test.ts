@@ -28,13 +28,13 @@ describe('on a full disk', () => {
 
   test('no value is returned, requests without values are served, and writes resume without a restart', async () => {
     dataDir = await mkdtemp(join(tmpdir(), 'coffer-full-'))
-    await run('mount', ['-t', 'tmpfs', '-o', 'size=4m,mode=700', 'coffer-full', dataDir])
+    await run('mount', ['-t', 'tmpfs', '-o', 'size=8m,mode=700', 'coffer-full', dataDir])
     service = await openService({ COFFER_DATA_DIR: dataDir }, dataDir)
     const { ask, expectAll, expectRefused, state, expectSoundTrail } = asker(await createFixture(service))
     await expectAll(reads, 200)
     const before = await state()
     const ballast = join(dataDir, 'ballast')
-    await writeFile(ballast, Buffer.alloc(8_000_000)).catch((error: unknown) =>
+    await writeFile(ballast, Buffer.alloc(16_000_000)).catch((error: unknown) =>
       expect(String(error)).toContain('ENOSPC'),
     )
     const isFull = async () => (await ask(['GET', `${path}/secret`])).status === 503 || undefined
@@ -194,7 +194,7 @@ describe('an unusable file is refused', () => {
       const doctor = await runProgram(['doctor'], { COFFER_DATA_DIR: folder })
       expect(doctor.code).toBe(1)
       expect(doctor.out).toContain(
-        '  wrong  disk: only 0.0 GiB free. Every read of a value is recorded: on a full disk the service serves none. Fix: make room before writes are refused, or move COFFER_DATA_DIR to a larger disk.\n',
+        `  wrong  disk: the disk of ${folder} is full. Every read of a value is recorded: on a full disk the service serves none. Fix: make room before writes are refused, or move COFFER_DATA_DIR to a larger disk.\n`,
       )
     } finally {
       await run('umount', [folder])

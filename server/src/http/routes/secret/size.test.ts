@@ -149,7 +149,6 @@ if (engine === 'sqlite') {
       '/secret?environmentId=production&resolve=true',
       '/secret/export?environmentId=production&format=json',
       '/secret/export?environmentId=production&format=yaml',
-      '/secret/export?environmentId=production&format=dotenv',
       '/secret/export?environmentId=production&format=tfvars&resolve=true',
       '/secret/diff?from=staging&to=production&values=true',
     ])('are refused by GET %s', async (path) => {
@@ -161,6 +160,7 @@ if (engine === 'sqlite') {
     })
 
     test.each([
+      ['dotenv', 11],
       ['shell', 11],
       ['csv', 11],
       ['docker', 11],
