@@ -290,7 +290,18 @@ async function expectInstallation(): Promise<void> {
   const checkout = join(folder, 'checkout')
   const tracked = execFileSync(
     'git',
-    ['ls-files', 'cli', 'sdk', 'contract', 'deploy', '*package.json', '*.npmrc', 'package-lock.json'],
+    [
+      'ls-files',
+      '*.js',
+      'commit.ts',
+      'cli',
+      'sdk',
+      'contract',
+      'deploy',
+      '*package.json',
+      '*.npmrc',
+      'package-lock.json',
+    ],
     {
       cwd: root,
       encoding: 'utf8',
