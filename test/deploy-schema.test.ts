@@ -12,6 +12,7 @@ import { caller } from './caller.ts'
 import { requirePrograms } from './debian-package.ts'
 import { registerOwner } from './harness.ts'
 import { listening, startCommand } from './program.ts'
+import { setupCode } from './setup-code.ts'
 import { until } from './wait.ts'
 
 await requirePrograms('systemd', 'strace')
@@ -104,7 +105,7 @@ async function listAllowedCalls(): Promise<ReadonlySet<string>> {
 
 test('the service makes no system call that the unit refuses', async () => {
   const trace = join(folder, 'calls')
-  const settings = { COFFER_PORT: '0', COFFER_DATA_DIR: join(folder, 'data') }
+  const settings = { COFFER_PORT: '0', COFFER_DATA_DIR: join(folder, 'data'), COFFER_SETUP_CODE: setupCode }
   const main = join(root, 'server/src/main.ts')
   const strace = ['-D', '-f', '-c', '-U', 'name', '-o', trace, process.execPath, main]
   const service = await listening(startCommand('strace', strace, settings))

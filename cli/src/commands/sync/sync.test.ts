@@ -72,7 +72,11 @@ test('plans by name, runs to the end, and changes nothing but what the plan says
   expect(world.fake.state().get('ALPHA')).toBe('changed by hand')
   const run = await shell.coffer(['sync', 'run', 'shop'])
   expect(run).toMatchObject({ code: 0, err: 'shop: succeeded; 1 created, 1 updated.\n' })
-  expect(run.out.split('\n').toSorted()).toEqual(['', 'ALPHA\tupdated\t', 'BETA\tcreated\t'])
+  expect(run.out.split('\n').toSorted()).toEqual([
+    '',
+    'ALPHA\tupdated\twas changed at the target by someone else.',
+    'BETA\tcreated\twas deleted at the target by someone else.',
+  ])
   expect(Object.fromEntries(world.fake.state())).toEqual({ ALPHA: canary, BETA: 'two' })
   const again = await shell.coffer(['sync', 'run', 'shop', '--json', '-q'])
   expect(again).toMatchObject({ code: 0, err: '' })
