@@ -52,6 +52,10 @@ const closed = {
     'Members, service accounts or the policy of this workspace were changed in the database, so the workspace is closed. Ask the operator to run the doctor command.',
 }
 
+/** Why the workspace is closed for everybody, also for work on behalf of somebody; undefined if it is open. */
+export const findClosure = (policy: ReadyPolicy | undefined): string | undefined =>
+  typeof policy === 'string' ? closed[policy] : undefined
+
 function explain({ actor, request }: Context, { document }: PolicyRules, unmet: UnmetRule): string {
   const isToken = 'token' in actor.credential
   const sentences: Record<UnmetRule, string> = {

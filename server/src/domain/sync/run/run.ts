@@ -13,6 +13,7 @@ import type { SyncRunRecord } from '../../../store/sync/run.ts'
 import type { ClaimedSync, SealedSync } from '../../../store/sync/sync.ts'
 import type { EnvironmentAccess } from '../../access/access.ts'
 import { findGranted } from '../../access/on-behalf.ts'
+import { findClosure } from '../../access/policy.ts'
 import { record } from '../../audit/record.ts'
 import { type Context, noRequest, type Services } from '../../context.ts'
 import { leaseMs } from '../../lease.ts'
@@ -110,6 +111,9 @@ async function attempt(
     const access = await findGranted(ctx, sync, live.scopes)
     if (!access && !isRemoval) throw new Blocked('rights', lostRights)
     if (!access || isRemoval) return { access, source: emptySource }
+    const closure = findClosure(access.snapshot.policy)
+    // The reason lets it go on by itself once the workspace is opened.
+    if (closure !== undefined) throw new Blocked('source', closure)
     ctx.run.granted.push(access)
     return { access, source: await readWhole(ctx, sync, lease, access, live.mapping) }
   })

@@ -1,7 +1,11 @@
 /** An attacker who can write to the database, but has no keys. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { addUser } from '../../../../../test/harness.ts'
+import { openRaw } from '../../../../../test/raw-database.ts'
 import { pushDue, readSync, type SyncWorld, setUpSync, startSyncWorld, submitStep } from '../../../../../test/sync.ts'
 import { fakeHeroku } from '../../../../../test/vendor/fake/heroku.ts'
+import { asOperator } from '../../../domain/context.ts'
+import { acceptRows } from '../../../domain/workspace/row-set.ts'
 import { cleanUp } from '../../../jobs/cleanup.ts'
 import { heroku } from '../../../providers/heroku.ts'
 import { sql } from '../../../store/engine/sql.ts'
@@ -85,4 +89,38 @@ test('a sync that cannot be decrypted stops neither other syncs nor the cleanup'
   // It can still be listed and deleted.
   expect(await project.must('GET', '/sync')).toContainEqual(expect.objectContaining({ id: broken, state: 'failing' }))
   await project.must('DELETE', `/sync/${broken}`)
+})
+
+test('a grant that is put back gives its owner no push: syncs of a closed workspace wait until it is opened', async () => {
+  const { service, owner, project } = world
+  const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+  const demoted = await addUser(service, 'demoted@example.com', { workspaceId: body.id, role: 'admin' })
+  const theirs = await setUpSync({ ...world, owner: demoted }, { include: 'ALPHA' }, 'development', 'Theirs')
+  const ours = await setUpSync(world, { include: 'BETA' }, 'development', 'Ours')
+  await pushDue(world)
+  const raw = await openRaw(service)
+  const [before = {}] = await raw.query('select * from member where user_id = ?', [demoted.id])
+  const scope = { environments: [project.idOf('staging')] }
+  const path = `/v1/workspace/main/rbac/${demoted.memberId}`
+  await service.call('PUT', path, { token: owner.session, body: { role: 'admin', scope } })
+  await project.set('development', { ALPHA: 'new', BETA: 'new' })
+  await raw.restoring(['member'], async () => {
+    await raw.query('delete from member where id = ?', [before.id ?? ''])
+    const columns = Object.keys(before)
+    await raw.query(`insert into member (${columns}) values (${columns.map(() => '?')})`, Object.values(before))
+    service.app.services.snapshots.clear()
+    await pushDue(world, debounceMs)
+    expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+  })
+  await raw.close()
+  service.app.services.snapshots.clear()
+  expect(await readSync(world, ours)).toMatchObject({
+    state: 'blocked',
+    lastError: expect.stringMatching(/^Members, service accounts or the policy of this workspace were changed/),
+  })
+  await acceptRows(asOperator(service.app.services), 'main')
+  await pushDue(world)
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'new' })
+  expect(await readSync(world, ours)).toMatchObject({ state: 'active', lastError: null })
+  expect(await readSync(world, theirs)).toMatchObject({ state: 'blocked' })
 })
