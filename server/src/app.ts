@@ -26,7 +26,7 @@ import { createIssuers } from './domain/oidc/issuer.ts'
 import { createSlots } from './domain/slot-capacity.ts'
 import { createSyncStats } from './domain/sync/stat.ts'
 import { inQuietTransaction } from './domain/transaction.ts'
-import { finishUpgrade } from './domain/upgrade/upgrade.ts'
+import { finishUpgrade, requireKeptEnd } from './domain/upgrade/upgrade.ts'
 import { withTimeout } from './event-loop.ts'
 import type { Route } from './http/exchange.ts'
 import { type ByteBudgets, createByteBudgets } from './http/limits/byte-budget.ts'
@@ -228,6 +228,7 @@ export async function createServices(
 ): Promise<Services> {
   const opened = replacements.opened ?? (await makeStore(given, log, now))
   const services = await assemble(given, opened, log, now, replacements)
+  await requireKeptEnd(services)
   // One file has one node: no node of an earlier version can be left.
   if (services.engine.kind === 'sqlite') await finishUpgrade(asOperator(services))
   return services

@@ -27,12 +27,17 @@ let service: TestService
 let fixture: Description
 let raw: RawDatabase
 let workspace: RawRow
+/** Root keys as 0.1.0 wrote them. */
+let oldRoots: RawRow[]
 /** Members that a node of 0.1.0 adds. */
 let written = 0
 
 beforeAll(async () => {
   database = await createDatabase()
   fixture = await placeFixture('0.1.0', database)
+  const before = await openRaw(database)
+  oldRoots = await before.query('select id, wrapped from root_key')
+  await before.close()
   service = await openService(database.settings, database.dataDir, {}, { offsetMs: fixture.at - Date.now() })
   raw = await openRaw(service)
   const [first] = await raw.query('select id, slug from workspace order by id limit 1')
@@ -155,4 +160,24 @@ testOfNodes('each running node keeps a row, and removes it when it stops', async
   ])
   await other.stop()
   expect(await rows()).toHaveLength(1)
+})
+
+const putBack =
+  'The upgrade was finished to level 1, and the register of keys says 0: older keys were put back in the database.'
+
+test('key rows of before the upgrade, put back in the database, neither undo its end nor let it adopt rows once more', async () => {
+  await service.stop()
+  await raw.restoring(['instance', 'root_key', 'member'], async () => {
+    await raw.query('delete from member where workspace_id = ?', [workspace.id ?? null])
+    await raw.query('update instance set key_register = null where id = 1')
+    for (const { id = null, wrapped = null } of oldRoots) {
+      await raw.query('update root_key set wrapped = ? where id = ?', [wrapped, id])
+    }
+    const again = openService(database.settings, database.dataDir, {}, service.clock)
+    await expect(again.then((started) => started.stop())).rejects.toThrow(putBack)
+    expect(await doctor()).toMatchObject({ level: 'wrong', what: putBack })
+    expect(await run('upgrade', 'finish')).toMatchObject({ code: 1, err: expect.stringContaining(putBack) })
+  })
+  service = await openService(database.settings, database.dataDir, {}, service.clock)
+  expect(service.app.services.keys.level).toBe(1)
 })

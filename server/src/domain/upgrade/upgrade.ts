@@ -6,6 +6,7 @@
  * To add a rule: append its name to `store/upgrade-switch.ts`, describe and prepare it here, and ask `keys.isFinished`.
  */
 import { Failure } from '../../failure.ts'
+import { findRecordedLevel, levelEntity } from '../../store/audit/level.ts'
 import type { NodeRow } from '../../store/node.ts'
 import { newestLevel, type UpgradeSwitch, upgradeSwitches } from '../../store/upgrade-switch.ts'
 import { systemChain } from '../audit/event.ts'
@@ -48,9 +49,28 @@ export async function readUpgradeStatus(services: Pick<Services, 'keys' | 'store
 /** Live nodes of versions that would break a waiting rule. */
 export const findOutdated = ({ nodes }: UpgradeStatus): NodeRow[] => nodes.filter(({ level }) => level < newestLevel)
 
+/**
+ * Key rows of before the upgrade open the store as long as no root was rotated since. They must not switch rules off, nor
+ * let the next end of the upgrade take changed rows for right: the audit trail says that it was finished. Returns what is
+ * wrong, if anything.
+ */
+export async function findUndoneEnd({ engine, keys }: Pick<Services, 'engine' | 'keys'>): Promise<string | undefined> {
+  if (keys.level >= newestLevel) return undefined
+  const recorded = await findRecordedLevel(engine, systemChain)
+  if (recorded <= keys.level) return undefined
+  return `The upgrade was finished to level ${recorded}, and the register of keys says ${keys.level}: older keys were put back in the database.`
+}
+
+/** Call at the start, and before the upgrade is finished. */
+export async function requireKeptEnd(services: Pick<Services, 'engine' | 'keys'>): Promise<void> {
+  const undone = await findUndoneEnd(services)
+  if (undone !== undefined) throw new Failure('keysChanged', undone)
+}
+
 /** Returns what was switched on. */
 export async function finishUpgrade(ctx: Context): Promise<UpgradeStatus['waiting']> {
   await ctx.keys.reload()
+  await requireKeptEnd(ctx)
   const status = await readUpgradeStatus(ctx)
   const { level, waiting } = status
   if (waiting.length === 0) return []
@@ -66,7 +86,7 @@ export async function finishUpgrade(ctx: Context): Promise<UpgradeStatus['waitin
     await ctx.keys.raiseLevel(ctx.transaction.db, newestLevel)
     // Every node reads its keys again, and with them the level.
     await announce(ctx, 'keyring', `level ${newestLevel}`)
-    const entity = { type: 'upgrade', id: `level-${newestLevel}`, name: waiting.map(({ name }) => name).join() }
+    const entity = { ...levelEntity(newestLevel), name: waiting.map(({ name }) => name).join() }
     await record(ctx, {
       ...{ chain: systemChain, action: 'UPDATE', entity, before: { level }, after: { level: newestLevel } },
     })

@@ -3,7 +3,7 @@ import { systemChain } from '../../domain/audit/event.ts'
 import { verifyChain } from '../../domain/audit/verify.ts'
 import type { Services } from '../../domain/context.ts'
 import { describeCustody } from '../../domain/custody.ts'
-import { readUpgradeStatus } from '../../domain/upgrade/upgrade.ts'
+import { findUndoneEnd, readUpgradeStatus } from '../../domain/upgrade/upgrade.ts'
 import { findBrokenSets } from '../../domain/workspace/row-set.ts'
 import { installation } from '../../installation.ts'
 import { custodyName } from '../../master-key/custody.ts'
@@ -118,6 +118,8 @@ async function checkSets({ keys, store }: Services): Promise<Finding> {
 }
 
 async function checkUpgrade(services: Services): Promise<Finding> {
+  const undone = await findUndoneEnd(services)
+  if (undone !== undefined) return wrong(undone, tampering, compare)
   const { level, waiting } = await readUpgradeStatus(services)
   if (waiting.length === 0) return ok(`finished (level ${level})`)
   return note(
