@@ -143,6 +143,16 @@ test('a link works once, for 30 minutes, until a newer one is made, and never fo
   expect((await redeem(link, password)).status).toBe(200)
 })
 
+test('a link ends when the person changes the password', async () => {
+  const person = await addUser(service, 'changed@example.com')
+  const link = await makeLink(person.email)
+  const { body: signedIn } = await login(person.email, password)
+  const body = { currentPassword: password, newPassword: 'another long password' }
+  const changed = await service.call('PUT', '/v1/me/password', { token: signedIn.accessToken, body })
+  expect(changed.status).toBe(200)
+  expect(await redeem(link, 'a third long password')).toMatchObject(unknownLink)
+})
+
 test('a link survives a rotation of the root key, and unlocks an address with too many failed logins', async () => {
   const person = await addUser(service, 'locked@example.com')
   for (let failed = 0; failed < 11; failed++) await login(person.email, 'wrong horse battery staple')
@@ -157,6 +167,7 @@ test('list shows everybody with what they own, and is recorded', async () => {
   const { code, out } = await operate('account', 'list')
   expect(code).toBe(0)
   expect(out.trim().split('\n')).toEqual([
+    expect.stringMatching(/^changed@example\.com {2}since /),
     expect.stringMatching(/^device@example\.com {2}since \d{4}-\d\d-\d\d$/),
     expect.stringMatching(/^locked@example\.com {2}since /),
     expect.stringMatching(/^once@example\.com {2}since /),

@@ -19,12 +19,16 @@ const macFields = (row: ResetFields): MacField[] => [row.id, row.userId, row.has
 export function passwordResetStore(db: Db, keys: Keys) {
   const rows = verifiedRows<ResetFields, ResetRow>(keys, 'password_reset', macFields)
 
+  const removeOf = (userId: string) => db.run(sql`delete from password_reset where user_id = ${userId}`)
+
   return {
+    removeOf,
+
     /** Invalidates the person's previous link, if any. */
     async replace({ id, userId, expiresAt }: PasswordReset, value: string): Promise<void> {
       const hash = hashBearer(keys.keyring.active, value)
       const { mac, macRootId } = rows.sign({ id, userId, hash, expiresAt })
-      await db.run(sql`delete from password_reset where user_id = ${userId}`)
+      await removeOf(userId)
       await db.run(sql`
         insert into password_reset (id, user_id, hash, expires_at, mac, mac_root_id)
         values (${id}, ${userId}, ${hash}, ${expiresAt}, ${mac}, ${macRootId})`)
