@@ -63,7 +63,14 @@ async function checkService(config: Config, own: string | undefined): Promise<Fi
   if (status !== 'ready') {
     return note(`another program answers at ${place}`, 'The service cannot listen there.', 'set COFFER_PORT.')
   }
-  if (own !== undefined && typeof found === 'string' && found !== own) {
+  if (own === undefined || typeof found !== 'string') {
+    return note(
+      `a service is ready at ${place}, perhaps of another store`,
+      'The store of these settings does not open, or that service is of version 0.1.0 and does not name its store.',
+      'check that it is the service of these settings, or choose another port with COFFER_PORT.',
+    )
+  }
+  if (found !== own) {
     return wrong(
       `the service at ${place} serves another store than these settings name`,
       'This installation cannot listen there, and whatever is asked at that port is answered from the other store.',

@@ -54,6 +54,11 @@ test('another installation on the port is not ready, and the own one is', async 
         what: `the service at 127.0.0.1 port ${port} serves another store than these settings name`,
       },
     ])
+    const empty = await createDatabase()
+    expect(await findingsOf(empty, 'service', { COFFER_PORT: port })).toEqual([
+      { level: 'note', what: `a service is ready at 127.0.0.1 port ${port}, perhaps of another store` },
+    ])
+    await empty.drop()
     const headers = { 'x-forwarded-for': '192.0.2.3' }
     expect((await service.call('GET', '/readyz?verbose', { headers })).body).not.toHaveProperty('installation')
   } finally {
