@@ -319,19 +319,19 @@ describe('a mass delete', () => {
       status: 'synced',
       updatedAt: 3,
     }))
-  const planOf = (ledger: LedgerEntry[], kept: number) =>
-    planSync({
-      desired: new Map(ledger.slice(0, kept).map((entry) => [entry.name, 'm'])),
-      ledger,
-      remote: new Map(ledger.map((entry) => [entry.name, entry as Seen])),
-      guard: 'mark',
-      onExisting: 'fail',
-      repairs: false,
-      isFirst: false,
-      doubtfulBefore: 2,
-      takesBack: undefined,
-      others: new Map(),
-    })
+  const inputOf = (ledger: LedgerEntry[], kept: number): PlanInput => ({
+    desired: new Map(ledger.slice(0, kept).map((entry) => [entry.name, 'm'])),
+    ledger,
+    remote: new Map(ledger.map((entry) => [entry.name, entry as Seen])),
+    guard: 'mark',
+    onExisting: 'fail',
+    repairs: false,
+    isFirst: false,
+    doubtfulBefore: 2,
+    takesBack: undefined,
+    others: new Map(),
+  })
+  const planOf = (ledger: LedgerEntry[], kept: number) => planSync(inputOf(ledger, kept))
 
   test.each([
     [100, 70, 0, false],
@@ -346,5 +346,16 @@ describe('a mass delete', () => {
   ])('of %i entries, with %i kept and %i confirmed: %s', (count, kept, allowed, expected) => {
     const ledger = ledgerOf(count)
     expect(isMassDelete(planOf(ledger, kept), byName(ledger), allowed)).toBe(expected)
+  })
+
+  test.each<[string, Map<string, Seen>, boolean]>([
+    ['the only wanted entry was deleted at the target', new Map(), true],
+    ['the only wanted entry was changed at the target', new Map([['N0', { name: 'N0', mark: 'other' }]]), false],
+  ])('needs a person where nothing would be left: %s', (_title, wanted, expected) => {
+    const ledger = ledgerOf(3).map((entry) => ({ ...entry, mark: 'm' }))
+    const others = ledger.slice(1).map(({ name }): [string, Seen] => [name, { name, mark: 'm', isOurs: true }])
+    const plan = planSync({ ...inputOf(ledger, 1), remote: new Map([...wanted, ...others]) })
+    expect(plan).toMatchObject({ drifted: ['N0'], delete: ['N1', 'N2'] })
+    expect(isMassDelete(plan, byName(ledger), 0)).toBe(expected)
   })
 })

@@ -187,13 +187,13 @@ export function looksNeeded(
 
 /**
  * A mistake in a filter must not empty a target, so this many deletes need a person's confirmation. A name that is wanted
- * but left to somebody else does not count as kept.
+ * but left to somebody else, or left away as somebody else deleted it, does not count as kept.
  */
 export function isMassDelete(plan: SyncPlan, ledger: ReadonlyMap<string, unknown>, allowed: number): boolean {
   const count = plan.delete.length
   if (count === 0 || count <= allowed) return false
   const { create, update, adopt, unchanged, drifted } = plan
-  const isKept = (name: string) => ledger.has(name)
+  const isKept = (name: string) => ledger.has(name) && plan.found.get(name) !== 'deleted'
   const keepsAny = [create, update, adopt].some(({ length }) => length > 0) || [...unchanged, ...drifted].some(isKept)
   return !keepsAny || count > Math.max(10, Math.floor(ledger.size * 0.3))
 }
