@@ -81,3 +81,22 @@ test('an unknown kid fetches the keys every ten seconds at most, and a change of
   expect(server.requests.length).toBe(fetched)
   await server.stop()
 })
+
+test('a change by a node whose clock is ahead fetches the keys once, and not with every token until then', async () => {
+  const server = await startIssuer()
+  const now = Date.now()
+  const issuers = createIssuers(createOutbound({ allow: parseAllowList('127.0.0.1') }), () => now)
+  let changedAt = 0
+  const ask = (token: string) => issuers.findProblem({ url: server.url, reach: 'allowed', changedAt }, token)
+  const forged = await server.sign({}, {}, await createKey('ES256', 'never'))
+  expect(await ask(await server.sign())).toBeUndefined()
+  expect(await ask(forged)).toContain('no key that matches')
+  const next = await createKey('ES256', 'second')
+  server.keys.splice(0, 1, next.jwk)
+  changedAt = now + 25_000
+  expect(await ask(await server.sign({}, {}, next))).toBeUndefined()
+  const fetched = server.requests.length
+  for (let time = 0; time < 3; time++) expect(await ask(forged)).toContain('no key that matches')
+  expect(server.requests.length).toBe(fetched)
+  await server.stop()
+})

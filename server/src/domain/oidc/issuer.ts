@@ -41,6 +41,8 @@ type Known = {
   triedAt: number
   /** The last fetch that an unknown kid caused. */
   kidTriedAt: number
+  /** The last change of an identity that caused a fetch. */
+  changedAt: number
   fetching?: Promise<void> | undefined
 }
 
@@ -52,7 +54,7 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
     const jose = await import('jose')
     const entry = remember(issuer)
     const seen = entry.keys
-    if (entry.triedAt < issuer.changedAt) await fetchOnce(jose, issuer, entry)
+    if (Math.max(entry.triedAt, entry.changedAt) < issuer.changedAt) await fetchForChange(jose, issuer, entry)
     else if (ageOf(entry) >= freshForMs) await fetchUnlessTried(jose, issuer, entry)
     if (!entry.keys || ageOf(entry) >= overAfterMs) return entry.problem
     const before = entry.keys
@@ -74,13 +76,21 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
   /** Keeps the cache in order of use, and evicts the least recently used entry. */
   function remember({ url, reach }: Place): Known {
     const name = `${reach} ${url}`
-    const entry = known.get(name) ?? { problem: '', triedAt: never, kidTriedAt: never }
+    const entry = known.get(name) ?? { problem: '', triedAt: never, kidTriedAt: never, changedAt: never }
     setBounded(known, maxIssuers, name, entry)
     return entry
   }
 
   async function fetchUnlessTried(jose: Jose, issuer: Issuer, entry: Known): Promise<void> {
     if (entry.fetching || elapsedSince(entry.triedAt) >= retryFailureAfterMs) await fetchOnce(jose, issuer, entry)
+  }
+
+  /** Once for each change: the clock of the node that made it may be ahead, and later tokens must not fetch until then. */
+  async function fetchForChange(jose: Jose, issuer: Issuer, entry: Known): Promise<void> {
+    // A fetch that began before the change may return older keys.
+    await entry.fetching
+    entry.changedAt = issuer.changedAt
+    await fetchOnce(jose, issuer, entry)
   }
 
   /** Only fetches for an unknown kid count here: a key may be added right after any other fetch. */
