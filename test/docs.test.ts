@@ -106,3 +106,12 @@ test.each(['ARCHITECTURE.md', 'CONTRIBUTING.md'])('%s names only files and folde
   expect(named.length).toBeGreaterThan(10)
   expect(named.filter((path) => !isThere(path))).toEqual([])
 })
+
+test('a release in CHANGELOG.md has its headings once, in the order of what an operator must know first', () => {
+  const [, ...releases] = readFileSync(join(root, 'CHANGELOG.md'), 'utf8').split(/^## /m)
+  const order = ['What breaks', 'Added', 'Changed', 'Fixed']
+  for (const release of releases) {
+    const headings = [...release.matchAll(/^### (.*)$/gm)].map(([, heading = '']) => heading)
+    expect(headings, release.split('\n')[0]).toEqual(order.filter((heading) => headings.includes(heading)))
+  }
+})
