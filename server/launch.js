@@ -6,6 +6,8 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const pathOf = (name) => fileURLToPath(new URL(name, import.meta.url))
+/** Read first: the parent may end while the dashboard is built. */
+const followParent = new URL(`follow-parent.js?parent=${process.ppid}`, import.meta.url).href
 
 /** What the allocator of the system reads, and options of V8. */
 const { environment, nodeOptions } = JSON.parse(readFileSync(pathOf('limits.json'), 'utf8'))
@@ -23,7 +25,7 @@ function launch([first, ...rest]) {
   const env = { ...process.env, ...environment }
   const service = [...nodeOptions, pathOf('start.js'), ...words]
   if (!isWatched && process.platform !== 'win32' && process.execve) {
-    process.execve(process.execPath, [process.execPath, '--import', pathOf('follow-parent.js'), ...service], env)
+    process.execve(process.execPath, [process.execPath, '--import', followParent, ...service], env)
   }
   const child = spawn(process.execPath, [...(isWatched ? ['--watch'] : []), ...service], { env, stdio: 'inherit' })
   child.once('exit', (code) => {
@@ -31,7 +33,7 @@ function launch([first, ...rest]) {
     process.exit()
   })
   for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => child.kill(signal))
-  import('./follow-parent.js')
+  import(followParent)
 }
 
 function exit(code) {

@@ -34,9 +34,15 @@ export function startNode(args: readonly string[], settings: Settings = {}): Pro
   return startCommand(process.execPath, args, settings)
 }
 
-/** `npm …` in its own process group; `endGroup` kills everything it left behind. */
-export function startNpm(args: readonly string[], settings: Settings = {}): Program & { endGroup(): void } {
-  const program = startCommand('npm', args, settings, { detached: true })
+export const startNpm = (args: readonly string[], settings: Settings = {}) => startGroup('npm', args, settings)
+
+/** A command in its own process group; `endGroup` kills everything it left behind. */
+export function startGroup(
+  command: string,
+  args: readonly string[],
+  settings: Settings = {},
+): Program & { endGroup(): void } {
+  const program = startCommand(command, args, settings, { detached: true })
   const endGroup = () => {
     try {
       process.kill(-Number(program.child.pid), 'SIGKILL')

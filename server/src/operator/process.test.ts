@@ -1,5 +1,5 @@
 /** The program as an operator runs it: first start, clean and forced stops, metrics on their own port. */
-import { readdir, readFile, stat } from 'node:fs/promises'
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { Agent } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { caller } from '../../../test/caller.ts'
 import { createDatabase, type Database, engine, openService, registerOwner } from '../../../test/harness.ts'
 import { freePort } from '../../../test/postgres.ts'
 import { type Serving, serve } from '../../../test/process.ts'
-import { listening, messagesOf, startNpm } from '../../../test/program.ts'
+import { listening, messagesOf, startGroup, startNpm } from '../../../test/program.ts'
 import { tamper } from '../../../test/store.ts'
 import { isDeep } from '../../../test/tier.ts'
 import { until } from '../../../test/wait.ts'
@@ -239,6 +239,25 @@ describe('a stop', () => {
         }
       },
     )
+
+    test('by a signal to the shell of npm while the dashboard is built leaves no service behind', async () => {
+      // Runs in the build: ends the shell, as npm does, and waits until it is gone.
+      const hook = join(database.dataDir, 'hook.mjs')
+      await writeFile(
+        hook,
+        `const isGone = () => { try { return !process.kill(shell, 0) } catch { return true } }
+        const shell = Number(process.env.SHELL_OF_NPM)
+        if (process.argv[1]?.endsWith('build.ts')) for (process.kill(shell); !isGone(); );`,
+      )
+      const script = `SHELL_OF_NPM=$$ NODE_OPTIONS="--import $0" "$1" server/launch.js --dashboard; :`
+      const settings = { ...database.settings, COFFER_PORT: '0' }
+      const shell = startGroup('sh', ['-c', script, hook, process.execPath], settings)
+      try {
+        await until(() => shell.hasEnded() || undefined, 120_000, 'all processes of the script have ended')
+      } finally {
+        shell.endGroup()
+      }
+    })
   }
 })
 
