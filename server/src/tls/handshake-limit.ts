@@ -26,15 +26,18 @@ export type HandshakeLimit = {
 export function limitHandshakes(server: Server): HandshakeLimit {
   const strangers = createPending()
   const known = createPending()
-  const places = new Map<string, { readonly socket: Socket; readonly pending: Pending }>()
+  const places = new Map<Socket, { readonly peer: string; readonly pending: Pending }>()
+  /** One with the same peer may be open still: clients choose their ports, and those that have gone have no address. */
+  const latestOf = new Map<string, Socket>()
   /** Addresses that have completed a handshake, the latest last. */
   const proven = new Map<string, true>()
 
-  function end(peer: string): void {
-    const place = places.get(peer)
+  function end(socket: Socket): void {
+    const place = places.get(socket)
     if (!place) return
-    places.delete(peer)
-    place.pending.delete(place.socket)
+    places.delete(socket)
+    place.pending.delete(socket)
+    if (latestOf.get(place.peer) === socket) latestOf.delete(place.peer)
   }
 
   server.on('connection', (socket: Socket) => {
@@ -42,25 +45,27 @@ export function limitHandshakes(server: Server): HandshakeLimit {
     if (places.size >= maxHandshakes) {
       const oldest = (strangers.size > strangersShare ? strangers : known).findOldestOfMost()
       if (oldest) {
-        end(peerOf(oldest))
+        end(oldest)
         oldest.destroy()
       }
     }
     const pending = proven.has(remoteAddress) ? known : strangers
     const peer = peerOf(socket)
-    places.set(peer, { socket, pending })
+    places.set(socket, { peer, pending })
+    latestOf.set(peer, socket)
     pending.add(socket, clientSite(remoteAddress))
-    socket.once('close', () => end(peer))
+    socket.once('close', () => end(socket))
   })
   // The socket of this event is another object for the same connection.
   server.on('secureConnection', (socket: Socket) => {
-    end(peerOf(socket))
+    const begun = latestOf.get(peerOf(socket))
+    if (begun) end(begun)
     setBounded(proven, maxKnownAddresses, socket.remoteAddress ?? '', true)
   })
 
   return {
     hangUp() {
-      for (const { socket } of places.values()) socket.destroy()
+      for (const socket of places.keys()) socket.destroy()
     },
   }
 }
