@@ -1,7 +1,7 @@
 /** docs/operation.md leads from nothing to three nodes: every command on the page is run, in its order, in one shell. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { copyFile, mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -48,6 +48,7 @@ test('the commands lead to three nodes with TLS behind a proxy, with backups and
   onTestFinished(() => rm(home, { recursive: true, force: true }))
   await buildPages()
   await buildPackage(join(home, 'built'))
+  await copyFile(join(import.meta.dirname, '../deploy/proxy/nginx.conf'), join(home, 'coffer-nginx.conf'))
   await promisify(execFile)('npm', ['pack', join(home, 'built'), '--silent'], { cwd: home })
   const postgres = await startPostgres()
   onTestFinished(() => postgres.stop())

@@ -1,11 +1,12 @@
 /** Three nodes of the built package on PostgreSQL and Redis, behind a real nginx and a real HAProxy with the files of deploy/proxy. */
 import { readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import type { IncomingHttpHeaders } from 'node:http'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
 import { request } from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { buildPackage } from '../server/build.ts'
 import { setup as buildPages } from './built-dashboard.ts'
 import { makeCertificate } from './certificate.ts'
@@ -35,17 +36,20 @@ type Options = { readonly body?: unknown; readonly headers?: Readonly<Record<str
 
 function ask(method: string, path: string, { body, headers }: Options = {}): Promise<Answer> {
   const authorization = session ? { authorization: `Bearer ${session}` } : {}
+  const text = body === undefined ? undefined : JSON.stringify(body)
+  // By itself Node gives none to a DELETE.
+  const length = text === undefined ? {} : { 'content-length': Buffer.byteLength(text) }
   const options = {
     method,
     ca: certificate,
-    headers: { 'content-type': 'application/json', ...authorization, ...headers },
+    headers: { 'content-type': 'application/json', ...length, ...authorization, ...headers },
   }
   return new Promise((resolve, reject) => {
     const sent = request(`https://localhost:${port}${path}`, options, async (response) => {
       const chunks = await response.toArray()
       resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString(), headers: response.headers })
     })
-    sent.once('error', reject).end(body === undefined ? undefined : JSON.stringify(body))
+    sent.once('error', reject).end(text)
   })
 }
 
@@ -125,11 +129,12 @@ async function direct<Body>(method: string, path: string, body?: unknown): Promi
   return (await response.json()) as Body
 }
 
-async function startProxy(file: string, argumentsFor: (path: string) => readonly string[]): Promise<Program> {
-  const path = await writeProxyConfig(
-    file,
-    nodes.map((node) => node.port),
-  )
+async function startProxy(
+  file: string,
+  argumentsFor: (path: string) => readonly string[],
+  ports: readonly number[] = nodes.map((node) => node.port),
+): Promise<Program> {
+  const path = await writeProxyConfig(file, ports)
   const proxy = startCommand(file === 'nginx.conf' ? 'nginx' : 'haproxy', argumentsFor(path))
   const isUp = () => {
     if (proxy.hasEnded()) throw new Error(`the proxy ended: ${proxy.err()}`)
@@ -164,10 +169,73 @@ function repeat(call: () => Promise<Answer>) {
 
 const statusesOf = (answers: readonly Answer[]) => [...new Set(answers.map(({ status }) => status))]
 
-describe.each([
-  ['nginx.conf', (path: string) => ['-c', path, '-g', 'daemon off;']],
-  ['haproxy.cfg', (path: string) => ['-db', '-f', path]],
-])('behind %s', (file, argumentsFor) => {
+const proxies: readonly [string, (path: string) => readonly string[]][] = [
+  ['nginx.conf', (path) => ['-c', path, '-g', 'daemon off;']],
+  ['haproxy.cfg', (path) => ['-db', '-f', path]],
+]
+
+/** A node that reads requests whole. It answers reads, and `onWrite` decides about the rest. */
+async function startFake(onWrite: 'dies' | 'answers') {
+  const written: string[] = []
+  const server = createServer(async (incoming, response) => {
+    const body = Buffer.concat(await incoming.toArray())
+    if (incoming.method !== 'GET') written.push(`${incoming.method} ${body.length}`)
+    if (incoming.method === 'GET' || onWrite === 'answers') response.end('{}')
+    else incoming.socket.destroy()
+  })
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  // Safe: it listens on a port.
+  const { port } = server.address() as AddressInfo
+  onTestFinished(async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  })
+  return { port, written }
+}
+
+const writes = ['POST', 'PUT', 'PATCH', 'DELETE'].flatMap((method) => [
+  { method, bytes: 0 },
+  { method, bytes: 90 },
+  { method, bytes: 300_000 },
+])
+
+describe.each(proxies)('behind %s', (file, argumentsFor) => {
+  const send = ({ method, bytes }: (typeof writes)[number]) =>
+    ask(method, '/v1/x', bytes === 0 ? {} : { body: 'x'.repeat(bytes - 2) })
+
+  async function open(ports: readonly number[]): Promise<void> {
+    port = await freePort()
+    const proxy = await startProxy(file, argumentsFor, ports)
+    onTestFinished(async () => {
+      proxy.kill('SIGTERM')
+      await proxy.ended
+    })
+  }
+
+  test('a write whose answer is lost reaches one node only', async () => {
+    const fakes = await Promise.all([1, 2, 3].map(() => startFake('dies')))
+    await open(fakes.map((fake) => fake.port))
+    for (const write of writes) {
+      // HAProxy hangs up instead of answering, where its own connection to the node was not new.
+      const answer = await send(write).catch(() => undefined)
+      expect({ ...write, word: answer?.headers['x-coffer-unprocessed'] }).toEqual({ ...write, word: undefined })
+    }
+    const arrived = fakes.flatMap(({ written }) => written)
+    expect(arrived.toSorted()).toEqual(writes.map(({ method, bytes }) => `${method} ${bytes}`).toSorted())
+  })
+
+  test('a write that two nodes do not take reaches the third one whole', async () => {
+    const fake = await startFake('answers')
+    await open([await freePort(), await freePort(), fake.port])
+    for (const write of [...writes, ...writes, ...writes]) {
+      expect({ ...write, status: (await send(write)).status }).toEqual({ ...write, status: 200 })
+      expect(fake.written.pop()).toBe(`${write.method} ${write.bytes}`)
+    }
+    expect(fake.written).toEqual([])
+  })
+})
+
+describe.each(proxies)('behind %s', (file, argumentsFor) => {
   let proxy: Program
   beforeAll(async () => {
     port = await freePort()
