@@ -165,7 +165,14 @@ const plain = 'http://coffer.example.test:1'
 
 test('plain http goes to this machine only, unless the person allows it', async () => {
   const shell = openShell({ ...credentials.COFFER_TOKEN, COFFER_URL: plain })
-  for (const args of [['whoami'], ['share', '--yes', `--open=${plain}/share/abcdefgh#x`], ['login']]) {
+  const shared = ['share', '--yes', '--open=https://example.test/share/abcdefgh#x', '--url']
+  for (const args of [
+    ['whoami'],
+    ['share', '--yes', `--open=${plain}/share/abcdefgh#x`],
+    [...shared, plain.toUpperCase()],
+    [...shared, ` ${plain}`],
+    ['login'],
+  ]) {
     const { code, err } = args[0] === 'login' ? await inTerminal(shell, args) : await shell.coffer(args)
     expect({ args, code, err }).toMatchObject({ args, code: 2, err: expect.stringContaining('is plain http: others') })
   }

@@ -56,7 +56,8 @@ export function removeTrusted({ env }: Context, origin: string): void {
 
 /** Others on the network could read the credential and the values. Never allowed by .coffer.json. */
 export function requireSafeTransport({ env, flags }: Context, url: string): void {
-  if (!url.startsWith('http:') || isLoopback(url) || flags['allow-http'] || isSet(env.COFFER_ALLOW_HTTP)) return
+  if (URL.parse(url)?.protocol !== 'http:' || isLoopback(url) || flags['allow-http'] || isSet(env.COFFER_ALLOW_HTTP))
+    return
   throw new CliError(
     'usage',
     `${url} is plain http: others on the network could read the credential and the secrets.`,
