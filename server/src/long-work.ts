@@ -13,6 +13,8 @@ export type Work = {
   workedMs(): number
   /** Call between small steps. Undefined while the portion lasts; then waits for the next turn. */
   giveWay(): Promise<void> | undefined
+  /** Call after another wait than that of `giveWay`: it is no work, and the next portion begins with a turn of its own. */
+  renew(): Promise<void>
 }
 
 const portionMs = 5
@@ -36,7 +38,7 @@ export function createLongWork(now: () => number = () => performance.now()): Lon
       await nextTurn()
       let startedAt = now()
       let doneMs = 0
-      const pause = async (): Promise<void> => {
+      const renew = async (): Promise<void> => {
         await nextTurn()
         startedAt = now()
       }
@@ -46,8 +48,9 @@ export function createLongWork(now: () => number = () => performance.now()): Lon
           const elapsedMs = now() - startedAt
           if (elapsedMs < portionMs) return undefined
           doneMs += elapsedMs
-          return pause()
+          return renew()
         },
+        renew,
       }
     },
   }

@@ -143,6 +143,8 @@ export async function inAuditSlots<Result>(
       return turn.then(async () => {
         if (ctx.request.hasHungUp()) throw new Failure('unavailable')
         slot = await acquire()
+        // Otherwise, while others wait for the slot too, each portion would be over after one step.
+        await portions.renew()
       })
     }
     return { ...portions, giveWay }

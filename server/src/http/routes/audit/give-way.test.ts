@@ -17,19 +17,25 @@ const sessions = new Map<string, string>()
 let steps = 0
 let starts = 0
 let gate: PromiseWithResolvers<void> | undefined
+/** The clock of the portions; the real one while undefined. */
+let portionsMs: number | undefined
+let portionsUsedUp = 0
 
 beforeAll(async () => {
-  const real = createLongWork()
+  const real = createLongWork(() => portionsMs ?? performance.now())
   const longWork: typeof real = {
     async start() {
       starts++
       const work = await real.start()
       const giveWay = () => {
         steps++
-        return gate?.promise ?? work.giveWay()
+        if (gate) return gate.promise
+        const turn = work.giveWay()
+        if (turn) portionsUsedUp++
+        return turn
       }
       // No search of these tests has used up its time.
-      return { workedMs: () => 0, giveWay }
+      return { ...work, workedMs: () => 0, giveWay }
     },
   }
   service = await startService({}, { longWork })
@@ -50,8 +56,10 @@ afterAll(() => service.stop())
 beforeEach(() => {
   steps = 0
   starts = 0
+  portionsUsedUp = 0
 })
 afterEach(async () => {
+  portionsMs = undefined
   gate?.resolve()
   gate = undefined
   await idle()
@@ -149,13 +157,14 @@ describe('slots', () => {
   })
 
   test('an export whose reader does not read holds none', async () => {
-    const { client } = await sendUnread('third', '?format=ndjson')
-    await until(() => (starts > 1 ? true : undefined), deadlineMs, 'the export has begun')
+    const { client, served } = await sendUnread('third', '?format=ndjson')
+    await until(() => served.writableNeedDrain || undefined, deadlineMs, 'the export waits for its reader')
     await idle()
     expect(client.destroyed).toBe(false)
     expect((await ask('third', '?limit=1')).status).toBe(200)
     expect(steps).toBeLessThan(3 * rows)
     client.destroy()
+    await until(() => served.destroyed || undefined, deadlineMs, 'the export has ended')
   })
 
   test('a verification gives its slot back between two portions', async () => {
@@ -166,5 +175,26 @@ describe('slots', () => {
     gate.resolve()
     gate = undefined
     expect((await verdict).body).toMatchObject({ ok: true })
+  })
+
+  test('a verification that waited for its slot has a whole portion', async () => {
+    portionsMs = 0
+    gate = Promise.withResolvers()
+    const verdict = ask('main', '/verify')
+    await until(() => (steps > 0 ? true : undefined), deadlineMs, 'the verification has begun')
+    await idle()
+    const { id } = (
+      await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: sessions.get('main') ?? '' })
+    ).body
+    const held = await slots().acquire([id, 'somebody else'])
+    gate.resolve()
+    gate = undefined
+    await until(() => slots().waiting || undefined, deadlineMs, 'the verification waits for its slot')
+    // As long as a search works.
+    portionsMs += 250
+    held.release()
+    expect((await verdict).body).toMatchObject({ ok: true })
+    expect(steps).toBeGreaterThan(rows)
+    expect(portionsUsedUp).toBe(0)
   })
 })
