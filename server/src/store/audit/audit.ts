@@ -20,7 +20,7 @@ export type Stretch = { readonly after: number; readonly upTo: number }
 
 /** Limits of one stretch: entries and bytes, but at least one row. SQLite reads it in one go, while others wait. */
 const maxStretchLength = 500
-const maxStretchBytes = 2 * 1024 * 1024
+const maxStretchBytes = 512 * 1024
 
 const batchColumns = fragment(`
   chain_id as "chainId", first_sequence as "firstSequence", last_sequence as "lastSequence",
@@ -40,6 +40,13 @@ const minNarrowed = 100
 
 /** SQL cannot see into lists stored elsewhere, so entries that refer to one always pass. */
 const storedList = '%"lists":[%'
+
+/**
+ * Bytes of details that SQL searches; longer ones always pass. A repetitive text costs `like` as many steps as it has
+ * characters times those of the pattern, and SQLite cannot give way meanwhile. The check stands before every `like` that
+ * has text of the caller, and the only subquery after them: SQLite evaluates what follows a subquery first.
+ */
+const maxSearchedBytes = 16 * 1024
 
 export function auditStore(db: Db) {
   /**
@@ -91,17 +98,19 @@ export function auditStore(db: Db) {
           and (cast(${from} as bigint) is null or at >= ${from})
           and (cast(${to} as bigint) is null or at <= ${to})
           and (cast(${entity} as text) is null or entity_id = ${entity} or entity_name = ${entity}
-            or entity_type ${anyOf(typesOf(entity ?? ''))} or details like ${entityEnd} escape '\\'
+            or octet_length(details) > ${maxSearchedBytes} or details like ${entityEnd} escape '\\'
             or details like ${storedList}
-            or (entity_type <> 'secret' or details like '%"referenced"%') and details like ${secretEnd} escape '\\')
+            or (entity_type <> 'secret' or details like '%"referenced"%') and details like ${secretEnd} escape '\\'
+            or entity_type ${anyOf(typesOf(entity ?? ''))})
           and (cast(${environment} as text) is null or environment_id = ${environment}
-            or details like ${environmentId} escape '\\' or details like ${storedList}
+            or octet_length(details) > ${maxSearchedBytes} or details like ${environmentId} escape '\\'
+            or details like ${storedList}
             or (environment_id is null or details like '%"referenced"%')
               and details like ${environmentName} escape '\\')
           and (cast(${text} as text) is null or lower(entity_name) like ${text} escape '\\'
             or lower(actor_name) like ${text} escape '\\' or lower(entity_type) like ${text} escape '\\'
-            or lower(action) like ${text} escape '\\' or lower(details) like ${text} escape '\\'
-            or details like ${storedList})
+            or lower(action) like ${text} escape '\\' or octet_length(details) > ${maxSearchedBytes}
+            or lower(details) like ${text} escape '\\' or details like ${storedList})
         order by sequence desc limit ${most}`)
       found.push(...(await listMeant(rows, isMeant, giveWay)))
       upTo = rows.length < most ? stretch.after : (rows.at(-1)?.sequence ?? 0) - 1
