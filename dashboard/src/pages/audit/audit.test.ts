@@ -114,6 +114,26 @@ test('a search says how far it looked, and goes on by itself until it has looked
   await page.getByText('No entry matches.').waitFor()
 })
 
+test('a search with matches stops once it has found a page of them, and goes on with the button', async () => {
+  let ms = 0
+  const slow = await startService({}, { longWork: createLongWork(() => (ms += 1_000)) })
+  onTestFinished(() => slow.stop())
+  const { session } = await registerOwner(slow)
+  const { id } = (await slow.call<{ id: string }>('GET', '/v1/workspace/main', { token: session })).body
+  // Each request looks at 500 entries.
+  await growTrail(slow, id, { rows: 4_000, entityName: (index) => (index % 20 === 0 ? 'SOME' : 'COMMON') })
+  const page = await openPage(slow, { session, path: '/main/-/audit?q=some' })
+  const more = page.getByRole('button', { name: 'Load more' })
+  const found = page.getByRole('button', { name: 'secret SOME' })
+  await more.waitFor()
+  const first = await found.count()
+  expect(first).toBeLessThan(100)
+  await more.click()
+  await found.nth(first + 49).waitFor()
+  await more.waitFor()
+  expect(await found.count()).toBeLessThan(first + 100)
+})
+
 test('a developer is told that the log is for admins', async () => {
   const user = await addUser(service, 'developer@example.com', { workspaceId, role: 'developer' })
   const page = await openPage(service, { session: user.session, path: '/main/-/audit' })

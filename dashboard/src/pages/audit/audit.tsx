@@ -86,7 +86,7 @@ function Entries({ ws, filter }: { readonly ws: string; readonly filter: AuditFi
   const projects = teams.flatMap((team) => team.projects)
   const entries = list.data?.pages.flatMap(({ items }) => items) ?? []
   const last = list.data?.pages.at(-1)
-  const isLooking = list.hasNextPage && !list.error && last !== undefined && last.items.length < pageLength
+  const isLooking = list.hasNextPage && !list.error && countSinceFull(list.data?.pages ?? []) < pageLength
   const { fetchNextPage } = list
   const loadNext = useCallback(() => void fetchNextPage(), [fetchNextPage])
   useGoingOn(isLooking && !list.isFetching, loadNext)
@@ -129,6 +129,11 @@ function Entries({ ws, filter }: { readonly ws: string; readonly filter: AuditFi
       {open && <EntryDrawer entry={open} place={placeOf(open, projects)} onClose={() => setOpen(undefined)} />}
     </>
   )
+}
+
+/** Entries since the table last had another 50: a page of the service may hold fewer, and the next ones complete it. */
+function countSinceFull(pages: readonly { readonly items: readonly AuditEntry[] }[]): number {
+  return pages.reduce((count, { items }) => (count >= pageLength ? 0 : count) + items.length, 0)
 }
 
 /** Deleted projects and environments have no name any more. */
