@@ -14,7 +14,7 @@ const values = {
   HOST: 'db.example.com',
   DATABASE_URL: `postgres://\${HOST}/app`,
   EMPTY: '',
-  LINES: 'one\ntwo "\' $x ü',
+  TWO_LINES: 'one\ntwo "\' $x ü',
 }
 
 beforeAll(async () => {
