@@ -6,7 +6,7 @@ import type { Context } from '../context.ts'
 import { CliError } from '../error.ts'
 import { findUrl, type PlaceName, readSettings } from '../place/place.ts'
 import { locate } from '../place/token-place.ts'
-import { listSources } from '../run/source.ts'
+import { mergedSources } from '../run/source.ts'
 import { findNoVariables } from '../secret/no-variable.ts'
 import { findCredentialSource } from '../session/credential-source.ts'
 import { readMe } from '../session/me.ts'
@@ -23,13 +23,14 @@ each of them comes from, and as whom. A flag wins over a variable, a variable ov
 .coffer.json, and the file over the last login. Names the secrets that coffer run does not set.
 Works without the service.`,
   async run(ctx) {
-    const settings = readSettings(await locate(ctx).catch(() => ctx))
+    const placed = await locate(ctx).catch(() => ctx)
+    const settings = readSettings(placed)
     const sources = describeSources(ctx)
     const url = findUrl(ctx)
     const source = findCredentialSource(ctx.env, url)
     const person = url === undefined || !source ? { state: 'not signed in' } : await askPerson(ctx)
     const cache = await describeCache(ctx)
-    const leftOut = person.me ? await findNoVariables(ctx) : undefined
+    const leftOut = person.me ? await findNoVariables(placed) : undefined
     const places = Object.fromEntries(placeNames.map((name) => [name, settings.find(name) ?? null]))
     const found = {
       ...places,
@@ -64,10 +65,9 @@ Works without the service.`,
 
 /** The environments that are merged, in their order. */
 function describeSources(ctx: Context): string[] {
-  const isReplaced = ctx.flags.project !== undefined || ctx.env.COFFER_PROJECT
-  if (isReplaced || !readSettings(ctx).file?.content.sources?.length) return []
   try {
-    return listSources(ctx).map(({ label, prefix }) => (prefix === '' ? label : `${label} as ${prefix}…`))
+    const sources = mergedSources(ctx, readSettings(ctx)) ?? []
+    return sources.map(({ label, prefix }) => (prefix === '' ? label : `${label} as ${prefix}…`))
   } catch (error) {
     if (error instanceof CliError) return [error.message]
     throw error

@@ -5,6 +5,8 @@ import type { Context } from '../context.ts'
 import { describeDuration } from '../duration.ts'
 import { CliError } from '../error.ts'
 import { hintFor, readSettings, type Settings } from '../place/place.ts'
+import { locate } from '../place/token-place.ts'
+import { mergedSources } from '../run/source.ts'
 import { findNoVariables } from '../secret/no-variable.ts'
 import { findEnvironment } from '../secret/project.ts'
 import { type CredentialSource, findCredentialSource } from '../session/credential-source.ts'
@@ -25,7 +27,17 @@ export async function checkAccess(ctx: Context, url: string): Promise<Check[]> {
       : []
   const credential = await checkCredential(ctx, api, source)
   if (credential.state === 'fail') return [credential, ...shadowed]
-  return [credential, ...shadowed, ...(await checkPlace(api, readSettings(ctx))), ...(await checkNames(ctx))]
+  const placed = await locate(ctx).catch(() => ctx)
+  return [credential, ...shadowed, ...(await checkPlaces(api, placed)), ...(await checkNames(placed))]
+}
+
+/** Each of `sources`, where they count. */
+async function checkPlaces(api: Api, ctx: Context): Promise<Check[]> {
+  const settings = readSettings(ctx)
+  const merged = mergedSources(ctx, settings)
+  if (!merged) return checkPlace(api, settings, (name) => settings.find(name)?.value)
+  const checks = await Promise.all(merged.map((source) => checkPlace(api, settings, (name) => source[name])))
+  return checks.flat()
 }
 
 async function checkNames(ctx: Context): Promise<Check[]> {
@@ -55,10 +67,10 @@ async function checkCredential(ctx: Context, api: Api, { from, kind }: Credentia
   }
 }
 
-async function checkPlace(api: Api, settings: Settings): Promise<Check[]> {
-  const [ws, prj, environment] = (['workspace', 'project', 'environment'] as const).map(
-    (name) => settings.find(name)?.value,
-  )
+type Find = (name: 'workspace' | 'project' | 'environment') => string | undefined
+
+async function checkPlace(api: Api, settings: Settings, find: Find): Promise<Check[]> {
+  const [ws, prj, environment] = (['workspace', 'project', 'environment'] as const).map(find)
   if (ws === undefined || prj === undefined) {
     return [warn('project', 'This folder has no project.', hintFor(settings, 'project'))]
   }

@@ -77,6 +77,18 @@ test('status says that the place is that of the token', async () => {
   expect(away).toMatchObject({ code: 0, out: expect.stringContaining('project\tnot set') })
 })
 
+test('status and doctor name what coffer run leaves out in the place of the token', async () => {
+  await running.write({ JAVA_OPTS: '-Xmx1g' })
+  const shell = shellOf(token)
+  const status = await shell.coffer(['status'])
+  expect(status.out).toContain('left out by run\tJAVA_OPTS (Java obeys it)\t\n')
+  const { code, out } = await shell.coffer(['doctor'])
+  expect({ code, out }).toMatchObject({ code: 0, out: expect.stringContaining('ok\tproject\tmain/api exists\t\n') })
+  expect(out).toContain('ok\tenvironment\tdevelopment exists\t\n')
+  expect(out).toContain('warn\tnames\tcoffer run leaves out: JAVA_OPTS (Java obeys it)')
+  await running.remove('JAVA_OPTS')
+})
+
 test('a token of one project leads to it, and one of everything to its workspace alone', async () => {
   const ofProject = await shellOf(projectToken).coffer(['status'])
   expect(ofProject.out).toContain('project\tshared\tthe token\n')
@@ -120,6 +132,14 @@ test('status names the sources of .coffer.json in their order', async () => {
   expect(out).toContain(`source\tmain/shared/development\t${file}\nsource\tmain/api/staging as API_…\t${file}\n`)
   const { out: json } = await shell.coffer(['status', '--json'])
   expect(JSON.parse(json).sources).toEqual(['main/shared/development', 'main/api/staging as API_…'])
+  // Each of them is looked for.
+  const checked = await shell.coffer(['doctor'])
+  expect(checked).toMatchObject({ code: 0, out: expect.stringMatching(/main\/shared exists[\s\S]*main\/api exists/) })
+  const absent = await shell.coffer(['doctor', '-e', 'nope'])
+  expect(absent).toMatchObject({
+    code: 1,
+    out: expect.stringMatching(/^fail\tenvironment\t[\s\S]*^fail\tenvironment\t/m),
+  })
   // A project on the command line replaces them.
   expect((await shell.coffer(['status', '-p', 'api'])).out).not.toContain('source\t')
 })

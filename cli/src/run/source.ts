@@ -20,10 +20,15 @@ export type Source = {
  * replaces the sources, an environment theirs.
  */
 export function listSources(ctx: Context, settings: Settings = readSettings(ctx)): Source[] {
+  return mergedSources(ctx, settings) ?? [ownSource(ctx, settings)]
+}
+
+/** Undefined if no `sources` count here. */
+export function mergedSources(ctx: Context, settings: Settings): Source[] | undefined {
   const isExplicit = (name: 'project' | 'environment') =>
     ctx.flags[name] !== undefined || Boolean(ctx.env[`COFFER_${name.toUpperCase()}`])
   const listed = isExplicit('project') ? undefined : settings.file?.content.sources
-  if (!listed || listed.length === 0) return [ownSource(ctx, settings)]
+  if (!listed || listed.length === 0) return undefined
   return listed.map((source) =>
     sourceOf(
       settings,
