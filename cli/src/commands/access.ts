@@ -12,6 +12,7 @@ const types = ['user', 'service', 'token', 'oidc'] as const
 export const access = defineCommand({
   usage: '',
   args: [0, 0],
+  findsPlace: true,
   flags: {
     anywhere: anywhereFlag,
     type: { type: 'string', value: 'TYPE', about: 'Only this kind of actor', choices: types },

@@ -8,6 +8,7 @@ import { openWorkspace } from '../token/token.ts'
 export const explain = defineCommand({
   usage: 'ACTOR ACTION',
   args: [2, 2],
+  findsPlace: true,
   flags: {
     anywhere: anywhereFlag,
     team: { type: 'string', value: 'NAME', about: 'The team, for actions such as project:create' },

@@ -39,6 +39,17 @@ test.each([
   expect(ended, err).toMatchObject({ code: 0, out })
 })
 
+test.each([
+  ['token', 'list'],
+  ['token', 'create', 'made', '--scope', 'all', '-q'],
+  ['members', 'list'],
+  ['service-account', 'list'],
+  ['explain', 'owner@example.com', 'read', '--anywhere'],
+])('%s %s finds the workspace of a credential that is in one alone', async (...args) => {
+  const { code, err } = await shellOf(running.session).coffer(args)
+  expect({ code, err }).toEqual({ code: 0, err: '' })
+})
+
 // On a busy machine the service may miss the limit of 300 ms.
 test.each([
   { words: ['secrets', 'get', 'HO'], found: 'HOST\t\n' },

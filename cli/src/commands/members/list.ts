@@ -5,6 +5,7 @@ import { openWorkspace } from '../../token/token.ts'
 export const list = defineCommand({
   usage: '',
   args: [0, 0],
+  findsPlace: true,
   flags: {},
   details: `
 Lists the members of the workspace and the people who are invited, with their grants. For admins of the whole workspace.

@@ -22,6 +22,7 @@ const flags = {
 export const set = defineCommand({
   usage: 'EMAIL|ID',
   args: [1, 1],
+  findsPlace: true,
   flags,
   details: `
 Changes what a member may do where, also of somebody who is only invited. At each place the highest role among the

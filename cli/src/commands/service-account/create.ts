@@ -6,6 +6,7 @@ import { openWorkspace } from '../../token/token.ts'
 export const create = defineCommand({
   usage: 'NAME',
   args: [1, 1],
+  findsPlace: true,
   flags: {
     grant: { type: 'list', value: grantWords, about: 'A role in a place; several times for several' },
   },

@@ -9,6 +9,7 @@ import { openWorkspace } from '../../token/token.ts'
 export const remove = defineCommand({
   usage: 'NAME|ID',
   args: [1, 1],
+  findsPlace: true,
   flags: { yes: { type: 'boolean', short: 'y', about: 'Do not ask' } },
   details: `
 Deletes a service account with its tokens, after saying what ends with it.

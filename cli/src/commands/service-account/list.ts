@@ -6,6 +6,7 @@ import { openWorkspace } from '../../token/token.ts'
 export const list = defineCommand({
   usage: '',
   args: [0, 0],
+  findsPlace: true,
   flags: {},
   details: `
 Lists the service accounts of the workspace with their grants and the number of tokens that work.

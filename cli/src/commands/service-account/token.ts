@@ -7,6 +7,7 @@ import { openWorkspace, showToken } from '../../token/token.ts'
 export const token = defineCommand({
   usage: 'ACCOUNT NAME',
   args: [2, 2],
+  findsPlace: true,
   flags: newTokenFlags,
   details: `
 Creates a token of a service account, which is named by its name or id. The token is printed once and cannot be read

@@ -10,6 +10,7 @@ import { openWorkspace, showToken } from '../../token/token.ts'
 export const create = defineCommand({
   usage: 'NAME',
   args: [1, 1],
+  findsPlace: true,
   flags: {
     ...newTokenFlags,
     'may-administer': {

@@ -6,6 +6,7 @@ import { listTokens, openWorkspace, stateOf } from '../../token/token.ts'
 export const list = defineCommand({
   usage: '',
   args: [0, 0],
+  findsPlace: true,
   flags: { all: { type: 'boolean', about: 'Also those that have expired or were revoked' } },
   details: `
 Lists your API tokens; for an admin, everyone's. A token itself is never shown again, only its first letters.

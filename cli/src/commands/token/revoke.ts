@@ -7,6 +7,7 @@ import { openWorkspace, requireToken } from '../../token/token.ts'
 export const revoke = defineCommand({
   usage: 'NAME|ID',
   args: [1, 1],
+  findsPlace: true,
   flags: { yes: { type: 'boolean', short: 'y', about: 'Do not ask' } },
   details: `
 Ends a token. Whatever uses it is refused from its next request on.

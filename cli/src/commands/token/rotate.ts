@@ -8,6 +8,7 @@ import { openWorkspace, requireToken, showToken } from '../../token/token.ts'
 export const rotate = defineCommand({
   usage: 'NAME|ID',
   args: [1, 1],
+  findsPlace: true,
   flags: {
     grace: { type: 'string', value: 'TIME', about: 'The old token works this much longer; 0s by default, 24h at most' },
     raw: { type: 'boolean', about: 'Print the token alone, without a line break at its end' },

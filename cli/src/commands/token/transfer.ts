@@ -5,6 +5,7 @@ import { openWorkspace, requireToken } from '../../token/token.ts'
 export const transfer = defineCommand({
   usage: 'NAME|ID ACCOUNT',
   args: [2, 2],
+  findsPlace: true,
   flags: {},
   details: `
 Gives a token to a service account, which is named by its name or id. Its value, permission and scope stay, so nothing
