@@ -184,6 +184,11 @@ function formatted(file: string, text: string): string {
   return done.stdout
 }
 
+/** Rules that the service and its clients share. */
+const copied = ['variable-name.ts', 'secret-format.ts']
+
+const readContract = (name: string) => readFileSync(join(root, 'contract/src', name), 'utf8')
+
 /** All generated files, by their paths. */
 export async function generatedFiles(): Promise<Map<string, string>> {
   const schemas = await namedSchemas()
@@ -191,7 +196,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
     'sdk/src/contract-types.ts': typesFile(schemas),
     'sdk/src/endpoint-table.ts': tableFile(),
     'sdk/type-check/contract.ts': checkFile(schemas),
-    'sdk/src/variable-name.ts': `${origin}\n${readFileSync(join(root, 'contract/src/variable-name.ts'), 'utf8')}`,
+    ...Object.fromEntries(copied.map((name) => [`sdk/src/${name}`, `${origin}\n${readContract(name)}`])),
   }
   return new Map(Object.entries(files).map(([file, text]) => [join(root, file), formatted(file, text)]))
 }

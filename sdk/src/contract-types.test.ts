@@ -6,7 +6,7 @@ import { endpointTable } from './endpoint-table.ts'
 
 test('the generated files are as "npm run generate" writes them', async () => {
   const files = await generatedFiles()
-  expect(files.size).toBe(4)
+  expect(files.size).toBe(5)
   for (const [file, text] of files) expect(readFileSync(file, 'utf8'), `run "npm run generate": ${file}`).toBe(text)
 })
 

@@ -2,9 +2,9 @@
  * Maps the secrets of an environment to names and values at a target. Pure functions: equal secrets give the same
  * result byte for byte, so that unchanged values are never pushed again.
  */
+import { spellResolved } from '@coffer/contract/secret-format'
 import type { Field, Limits, Problem, Provider, Values } from '../../providers/provider.ts'
 import { matchesPattern } from '../pattern.ts'
-import { spellResolved } from '../secret/format/dotenv-spelling.ts'
 
 /** The values that the target should hold, by their names there. */
 type Desired = ReadonlyMap<string, string>

@@ -3,7 +3,7 @@
  * quotes as two lines.
  */
 import { type Cursor, countLineBreaks, skip, startOf } from './cursor.ts'
-import { type Entry, type FoundEntry, maxWrittenLength, refuseLine, tooLong } from './entry.ts'
+import { type FoundEntry, maxWrittenLength, refuseLine, tooLong } from './entry.ts'
 
 type Row = { readonly line: number; readonly cells: readonly string[] }
 
@@ -24,12 +24,6 @@ export function* readCsv(content: string): Generator<FoundEntry> {
   }
 
   if (columns === undefined) throw refuseLine(1, 'expected a header row with the columns key and value')
-}
-
-/** Every value is quoted, so that no reader trims it or guesses where it ends. */
-export function* writeCsv(entries: readonly Entry[]): Generator<string> {
-  yield 'key,value\r\n'
-  for (const { key, value } of entries) yield `${key},"${value.replaceAll('"', '""')}"\r\n`
 }
 
 function readHeader(line: number, cells: readonly string[]) {

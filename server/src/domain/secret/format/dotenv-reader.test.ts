@@ -5,13 +5,14 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
+import type { Entry } from '@coffer/contract/secret-format'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { requirePrograms } from '../../../../../test/debian-package.ts'
 import { hostileText, hostileValues } from '../../../../../test/hostile-text.ts'
 import { isDeep, times } from '../../../../../test/tier.ts'
 import { loadJudge } from '../../../../../test/vendor/load-judge.ts'
-import { type Entry, formatLines, parseEntries } from './format.ts'
+import { formatLines, parseEntries } from './format.ts'
 
 await requirePrograms('bash', ...(isDeep ? ['python-dotenv'] : []))
 const npm = await loadJudge<{ parse(text: string): Record<string, string> }>('dotenv')

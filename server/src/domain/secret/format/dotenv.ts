@@ -1,20 +1,12 @@
 /**
  * Dotenv has no standard, so this reads what the common parsers agree on: a reference such as ${X} is one without quotes
- * and in double quotes, and literal text in single quotes and after a backslash. dotenv-spelling.ts writes values.
+ * and in double quotes, and literal text in single quotes and after a backslash. dotenv-spelling.ts writes stored values.
  */
+import type { Entry } from '@coffer/contract/secret-format'
 import { writeLiteral } from '../reference/reference.ts'
 import { countLineBreaks } from './cursor.ts'
-import { isReadAlike, spellResolved, spellStored } from './dotenv-spelling.ts'
-import {
-  type Entry,
-  type FoundEntry,
-  maxWrittenLength,
-  pause,
-  type ReadOptions,
-  refuseLine,
-  tooLong,
-  type WriteOptions,
-} from './entry.ts'
+import { spellStored } from './dotenv-spelling.ts'
+import { type FoundEntry, maxWrittenLength, pause, type ReadOptions, refuseLine, tooLong } from './entry.ts'
 
 type Span = { readonly end: number; readonly next: number }
 type QuotedValue = { readonly value: string; readonly end: number; readonly lineBreaks: number }
@@ -67,13 +59,8 @@ export function* readDotenv(content: string, { isLiteral }: ReadOptions): Genera
   }
 }
 
-export function* writeDotenv(entries: readonly Entry[], { isResolved }: WriteOptions): Generator<string> {
-  for (const { key, value } of entries) {
-    if (isResolved && !isReadAlike(key, value)) {
-      yield `# bash, Node, dotenv and python-dotenv do not all read the next value alike: ${key}\n`
-    }
-    yield `${key}=${isResolved ? spellResolved(value) : spellStored(value)}\n`
-  }
+export function* writeStored(entries: readonly Entry[]): Generator<string> {
+  for (const { key, value } of entries) yield `${key}=${spellStored(value)}\n`
 }
 
 function readQuoted(content: string, from: number, line: number, isLiteral: boolean): QuotedValue | undefined {

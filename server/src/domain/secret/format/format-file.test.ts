@@ -1,10 +1,12 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the tests need text that looks like a reference.
 /** Import files: errors name the line, and no file blocks the service. */
+
+import type { Entry } from '@coffer/contract/secret-format'
 import { describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
 import { times } from '../../../../../test/tier.ts'
 import type { WriteOptions } from './entry.ts'
-import { type Entry, type ExportFormat, formatLines, type ImportFormat, parseEntries, parseInPieces } from './format.ts'
+import { type ExportFormat, formatLines, type ImportFormat, parseEntries, parseInPieces } from './format.ts'
 
 const importFormats = ['dotenv', 'json', 'yaml', 'csv'] as const
 const options = { name: 'Checkout API / production', isResolved: false }

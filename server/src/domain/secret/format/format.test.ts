@@ -1,13 +1,14 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the tests need text that looks like a reference.
 import { parseEnv } from 'node:util'
 import { maxValueBytes } from '@coffer/contract/secret'
+import type { Entry } from '@coffer/contract/secret-format'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
 import { hostileText, hostileValues } from '../../../../../test/hostile-text.ts'
 import { times } from '../../../../../test/tier.ts'
 import type { WriteOptions } from './entry.ts'
-import { type Entry, type ExportFormat, formatLines, type ImportFormat, parseEntries } from './format.ts'
+import { type ExportFormat, formatLines, type ImportFormat, parseEntries } from './format.ts'
 
 const importFormats = ['dotenv', 'json', 'yaml', 'csv'] as const
 const options = { name: 'Checkout API / production', isResolved: false }

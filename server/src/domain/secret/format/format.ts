@@ -4,14 +4,14 @@
  */
 import { maxSecretsPerRequest } from '@coffer/contract/secret'
 import type { exportFormats, SecretImport } from '@coffer/contract/secret-file'
+import { type Entry, FormatError, writers } from '@coffer/contract/secret-format'
+import { invalid } from '../../../failure.ts'
 import { isId } from '../../id.ts'
 import { writeLiteral } from '../reference/reference.ts'
 import { isTooLarge } from '../size.ts'
-import { readCsv, writeCsv } from './csv.ts'
-import { writeDocker } from './docker.ts'
-import { readDotenv, writeDotenv } from './dotenv.ts'
+import { readCsv } from './csv.ts'
+import { readDotenv, writeStored } from './dotenv.ts'
 import {
-  type Entry,
   type FoundEntry,
   nameKey,
   pause,
@@ -20,13 +20,10 @@ import {
   tooManyEntries,
   type WriteOptions,
 } from './entry.ts'
-import { readJson, writeJson } from './json.ts'
+import { readJson } from './json.ts'
 import { writeKubernetes } from './kubernetes.ts'
-import { writeShell } from './shell.ts'
-import { writeTfvars } from './tfvars.ts'
-import { readYaml, writeYaml } from './yaml.ts'
+import { readYaml } from './yaml.ts'
 
-export type { Entry } from './entry.ts'
 export type ImportFormat = SecretImport['format']
 export type ExportFormat = (typeof exportFormats)[number]
 
@@ -34,12 +31,6 @@ type Reader = {
   readonly read: (content: string, options: ReadOptions) => Iterable<FoundEntry | typeof pause>
   /** False if errors must not quote the key: in a broken dotenv or CSV file it may be a piece of a value. */
   readonly isKeyCertain: boolean
-}
-type Writer = {
-  readonly write: (entries: readonly Entry[], options: WriteOptions) => Iterable<string>
-  readonly contentType: string
-  /** Bytes of value per byte of the file, if less than 1, as in base64. */
-  readonly weight?: number
 }
 
 const readers: Readonly<Record<ImportFormat, Reader>> = {
@@ -49,15 +40,15 @@ const readers: Readonly<Record<ImportFormat, Reader>> = {
   csv: { read: readCsv, isKeyCertain: false },
 }
 
-const writers: Readonly<Record<ExportFormat, Writer>> = {
-  dotenv: { write: writeDotenv, contentType: 'text/plain; charset=utf-8' },
-  shell: { write: writeShell, contentType: 'text/plain; charset=utf-8' },
-  json: { write: writeJson, contentType: 'application/json; charset=utf-8' },
-  yaml: { write: writeYaml, contentType: 'application/yaml; charset=utf-8' },
-  csv: { write: writeCsv, contentType: 'text/csv; charset=utf-8' },
-  docker: { write: writeDocker, contentType: 'text/plain; charset=utf-8' },
-  k8s: { write: writeKubernetes, contentType: 'application/yaml; charset=utf-8', weight: 3 / 4 },
-  tfvars: { write: writeTfvars, contentType: 'text/plain; charset=utf-8' },
+const contentTypes: Readonly<Record<ExportFormat, string>> = {
+  dotenv: 'text/plain; charset=utf-8',
+  shell: 'text/plain; charset=utf-8',
+  json: 'application/json; charset=utf-8',
+  yaml: 'application/yaml; charset=utf-8',
+  csv: 'text/csv; charset=utf-8',
+  docker: 'text/plain; charset=utf-8',
+  k8s: 'application/yaml; charset=utf-8',
+  tfvars: 'text/plain; charset=utf-8',
 }
 
 const entriesPerPiece = 500
@@ -105,15 +96,26 @@ export function* parseInPieces(
 
 /**
  * Lines are generated lazily. Iterating throws invalid('format', …) if the format cannot hold a key or a value; the
- * message names the key.
+ * message names the key. `weight`: bytes of value per byte of the file, less than 1 for base64.
  */
 export function formatLines(
   format: ExportFormat,
   entries: readonly Entry[],
   options: WriteOptions,
 ): { lines: Iterable<string>; contentType: string; weight: number } {
-  const { write, contentType, weight = 1 } = writers[format]
-  return { lines: write(entries, options), contentType, weight }
+  const lines = writeLines(format, entries, options)
+  return { lines, contentType: contentTypes[format], weight: format === 'k8s' ? 3 / 4 : 1 }
+}
+
+function* writeLines(format: ExportFormat, entries: readonly Entry[], options: WriteOptions): Generator<string> {
+  const { isResolved, leftOut = [] } = options
+  try {
+    if (format === 'k8s') yield* writeKubernetes(entries, options)
+    else if (format === 'dotenv' && !isResolved) yield* writeStored(entries)
+    else yield* writers[format](entries, leftOut)
+  } catch (error) {
+    throw error instanceof FormatError ? invalid('format', error.message) : error
+  }
 }
 
 function requireKey(line: number, shownKey: string, key: string): void {

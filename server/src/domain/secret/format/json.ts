@@ -1,6 +1,6 @@
 /** One flat object, parsed by hand: JSON.parse hides duplicate keys, rewrites numbers and quotes input in errors. */
 import { type Cursor, skip, startOf } from './cursor.ts'
-import { type Entry, type FoundEntry, maxWrittenLength, nameKey, refuseLine, tooLong } from './entry.ts'
+import { type FoundEntry, maxWrittenLength, nameKey, refuseLine, tooLong } from './entry.ts'
 
 export function* readJson(content: string): Generator<FoundEntry> {
   const cursor = startOf(content)
@@ -10,17 +10,6 @@ export function* readJson(content: string): Generator<FoundEntry> {
   if (!take(cursor, '}')) yield* readMembers(cursor)
   skipSpace(cursor)
   if (cursor.offset < content.length) throw refuseLine(cursor.line, 'expected nothing after the closing brace')
-}
-
-/** Written by hand: an object would put number-like keys first and lose "__proto__". */
-export function* writeJson(entries: readonly Entry[]): Generator<string> {
-  yield '{'
-  let start = '\n'
-  for (const { key, value } of entries) {
-    yield `${start}  ${JSON.stringify(key)}: ${JSON.stringify(value)}`
-    start = ',\n'
-  }
-  yield entries.length === 0 ? '}\n' : '\n}\n'
 }
 
 function* readMembers(cursor: Cursor): Generator<FoundEntry> {

@@ -1,6 +1,6 @@
 /** A Secret manifest for `kubectl apply`. Values are base64, which hides nothing but can hold every byte. */
-import { type Entry, refuseKey, type WriteOptions } from './entry.ts'
-import { quote, quoteKey } from './yaml.ts'
+import { type Entry, quoteForYaml, quoteKeyForYaml, refuseKey } from '@coffer/contract/secret-format'
+import type { WriteOptions } from './entry.ts'
 
 const maxKeyLength = 253
 
@@ -8,11 +8,11 @@ export function* writeKubernetes(entries: readonly Entry[], { name }: WriteOptio
   yield 'apiVersion: v1\n'
   yield 'kind: Secret\n'
   yield 'metadata:\n'
-  yield `  name: ${quote(dnsLabel(name))}\n`
+  yield `  name: ${quoteForYaml(dnsLabel(name))}\n`
   yield 'type: Opaque\n'
   yield entries.length === 0 ? 'data: {}\n' : 'data:\n'
   for (const { key, value } of entries) {
-    yield `  ${quoteKey(requireShort(key))}: "${Buffer.from(value).toString('base64')}"\n`
+    yield `  ${quoteKeyForYaml(requireShort(key))}: "${Buffer.from(value).toString('base64')}"\n`
   }
 }
 

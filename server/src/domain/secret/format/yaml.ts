@@ -17,16 +17,7 @@ import {
   Parser,
   type Scalar,
 } from 'yaml'
-import {
-  type Entry,
-  escapeUnprintable,
-  type FoundEntry,
-  nameKey,
-  pause,
-  refuseLine,
-  tooLong,
-  tooManyEntries,
-} from './entry.ts'
+import { type FoundEntry, nameKey, pause, refuseLine, tooLong, tooManyEntries } from './entry.ts'
 
 /** Maximum total length of aliased text. Without it, a small file of aliases could expand to gigabytes. */
 const maxAliasedLength = 8 * 1024 * 1024
@@ -60,22 +51,6 @@ export function* readYaml(content: string): Generator<FoundEntry | typeof pause>
     if (!isMap(contents)) throw refuseLine(lineOf(contents), 'expected a mapping of keys to values')
     for (const pair of contents.items) yield readPair(pair, walk, lineOf(pair.key))
   }
-}
-
-export function* writeYaml(entries: readonly Entry[]): Generator<string> {
-  if (entries.length === 0) yield '{}\n'
-  for (const { key, value } of entries) yield `${quoteKey(key)}: ${quote(value)}\n`
-}
-
-/** Quotes on one line with JSON escapes, all of which YAML supports. This avoids folding and indentation. */
-export function quote(text: string): string {
-  return escapeUnprintable(JSON.stringify(text))
-}
-
-/** Unquoted if every parser reads the key as a string; keys such as NO or 1e3 are quoted. */
-export function quoteKey(key: string): string {
-  const isPlain = /^[A-Za-z_][A-Za-z0-9_-]*$/.test(key) && !/^(?:y|n|yes|no|on|off|true|false|null)$/i.test(key)
-  return isPlain ? key : quote(key)
 }
 
 /** Yields the contents of the one document in parts, because the library composes each part without a pause. */
