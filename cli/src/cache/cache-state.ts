@@ -3,7 +3,7 @@ import type { Context } from '../context.ts'
 import { describeDuration } from '../duration.ts'
 import { isSet } from '../environment.ts'
 import { CliError } from '../error.ts'
-import { listSources, type Source } from '../run/source.ts'
+import { listSources, type Source } from '../source/source.ts'
 import { findCacheKey } from './cache-key.ts'
 import { openCacheFile } from './offline-cache.ts'
 

@@ -1,25 +1,30 @@
 import { appendFileSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { type LeftOut, type ResponseDetails, type SecretExport, whyLeftOut, whyNoVariable } from '@coffer/sdk'
+import { type LeftOut, type SecretExport, whyLeftOut, whyNoVariable } from '@coffer/sdk'
 import { defineCommand } from '../command.ts'
 import type { Context } from '../context.ts'
 import { CliError, usageError } from '../error.ts'
 import type { Entry } from '../export/entry.ts'
 import { writePrivateFile } from '../export/file.ts'
-import { fishScript } from '../export/fish.ts'
+import {
+  type Format,
+  isOfService,
+  kubernetesNeedsOne,
+  needsOne,
+  ownFormats,
+  serviceFormats,
+  setsVariables,
+  wasSet,
+  writeText,
+} from '../export/format.ts'
 import { environmentFile, maskCommands } from '../export/github.ts'
-import { dotenvReport, gitlabLimits } from '../export/gitlab.ts'
 import { visibleJson } from '../output/table.ts'
 import { readSettings } from '../place/place.ts'
-import { describe, nameFlags, nameRuleOf, refuseLeftOut } from '../run/name-rule.ts'
+import { describe, type NameRule, nameFlags, nameRuleOf, refuseLeftOut } from '../run/name-rule.ts'
 import { splitNames } from '../run/options.ts'
-import { explainMissing, openProject, requireEnvironmentName, withoutSecrets } from '../secret/project.ts'
-
-const serviceFormats = ['dotenv', 'shell', 'json', 'yaml', 'csv', 'docker', 'k8s', 'tfvars'] as const
-type ServiceFormat = (typeof serviceFormats)[number]
-/** Formats that the service does not write: they serve one program of the person or the pipeline. */
-const ownFormats = ['fish', 'github', 'gitlab'] as const
-type Format = ServiceFormat | (typeof ownFormats)[number]
+import { findMerged, mergeValues } from '../secret/merged.ts'
+import { explainMissing, openProject, type Project, requireEnvironmentName, withoutSecrets } from '../secret/project.ts'
+import type { NamedSource } from '../source/source.ts'
 
 export const exportCommand = defineCommand({
   usage: '[flags]',
@@ -57,6 +62,8 @@ A value that a format cannot hold is refused, and the error names its key.
 Formats that set variables (shell, fish, github, gitlab) leave out the names that coffer run leaves out, such as PATH and
 JAVA_OPTS, and name them on stderr; without a terminal they fail instead, unless --allow-name KEY or --no-strict is given.
 
+Several environments: with "sources" in .coffer.json, it writes what coffer run sets. k8s and --no-resolve need one: -p and -e.
+
 Examples:
   coffer export > .env
   coffer export -o .env --force
@@ -75,39 +82,29 @@ Examples:
     // The parser accepts only these choices.
     const format = (isJson ? 'json' : (flags.format ?? 'dotenv')) as Format
     const rule = nameRuleOf(ctx, flags, readSettings(ctx))
-    const target = format === 'github' ? requireGithubFile(ctx, flags.output) : undefined
-    const environmentId = requireEnvironmentName(ctx)
-    const project = openProject(ctx)
-    const query: SecretExport = {
-      environmentId,
-      format: isOfService(format) ? format : 'json',
-      ...(flags.only.length > 0 && { key: flags.only.flatMap((names) => splitNames(names, '--only')) }),
-      ...(format === 'shell' && { allowName: [...rule.names], allowUnsafe: rule.all }),
-      ...(!flags['no-resolve'] && {
-        resolve: true,
-        onUnresolved: (flags['on-unresolved'] ?? 'error') as 'error' | 'keep' | 'empty',
-      }),
+    // Before any value is read.
+    if (format === 'github') requireGithubFile(ctx, flags.output)
+    const request: Request = {
+      format,
+      rule,
+      only: flags.only.length > 0 ? flags.only.flatMap((names) => splitNames(names, '--only')) : undefined,
+      // The parser accepts only these choices.
+      onUnresolved: flags['no-resolve'] ? undefined : ((flags['on-unresolved'] ?? 'error') as Request['onUnresolved']),
     }
-    let leftOut: readonly LeftOut[] = []
-    const onResponse = (response: ResponseDetails) => {
-      leftOut = response.leftOut.map((name) => ({ name, why: whyNoVariable(name) ?? 'its value contains a NUL' }))
-    }
-    const answer = await explainMissing(project, { environments: [environmentId] }, () =>
-      project.api.secret.export(project.path, query, { onResponse }),
+    const sources = findMerged(ctx)
+    const { given, entries, ...read } = await (sources ? readSources(ctx, sources, request) : readOne(ctx, request))
+    const reasons = new Map(
+      setsVariables(format) ? entries.map(([key, value]) => [key, whyLeftOut(key, value, rule)]) : [],
     )
-    requireFormat(answer, query.format)
-    const entries = isOfService(format) ? [] : entriesOf(answer)
-    const reasons = new Map(entries.map(([key, value]) => [key, whyLeftOut(key, value, rule)]))
     const held = entries.filter(([key]) => reasons.get(key) === undefined)
-    if (!isOfService(format))
-      leftOut = [...reasons].flatMap(([name, why]) => (why === undefined ? [] : [{ name, why }]))
+    const refused = [...reasons].flatMap(([name, why]) => (why === undefined ? [] : [{ name, why }]))
+    const leftOut = [...read.leftOut, ...refused]
     if (leftOut.length > 0) {
       refuseLeftOut(leftOut, rule, (name) => wasSet(format, name))
       ctx.out.warn(describe(leftOut))
     }
-    if (isEmpty(answer)) ctx.out.note(withoutSecrets(project.path.ws, project.path.prj, environmentId))
-    if (target !== undefined) return exportToGithub(ctx, entries, held, target)
-    const text = isOfService(format) ? textOf(answer) : ownText(ctx, format, held)
+    if (format === 'github') return exportToGithub(ctx, entries, held, requireGithubFile(ctx, flags.output))
+    const text = given ?? (await writeText(ctx, format, held, leftOut))
     if (flags.output === undefined || flags.output === '-') {
       await ctx.out.raw(format === 'json' && ctx.terminal.stdout.isTTY ? visibleJson(text) : text)
     } else {
@@ -118,15 +115,72 @@ Examples:
   },
 })
 
-/** The export of before had no list of names: each format refused those that it cannot hold. */
-const wasSet = (format: Format, name: string): boolean =>
-  format === 'github' || (format === 'gitlab' ? /^[A-Za-z0-9_]+$/ : /^[A-Za-z_][A-Za-z0-9_]*$/).test(name)
+type Request = {
+  readonly format: Format
+  readonly rule: NameRule
+  readonly only: readonly string[] | undefined
+  /** Undefined if references stay as they are stored. */
+  readonly onUnresolved: 'error' | 'keep' | 'empty' | undefined
+}
 
-const isOfService = (format: Format): format is ServiceFormat =>
-  serviceFormats.some((ofService) => ofService === format)
+type Content = {
+  /** The text, if the service has written it. */
+  readonly given?: string
+  readonly entries: readonly Entry[]
+  readonly leftOut: readonly LeftOut[]
+}
 
-const ownText = (ctx: Context, format: Format, entries: readonly Entry[]): string =>
-  format === 'fish' ? fishScript(entries) : reportOf(ctx, entries)
+async function readOne(ctx: Context, request: Request): Promise<Content> {
+  const { format, rule } = request
+  const environment = requireEnvironmentName(ctx)
+  const project = openProject(ctx)
+  if (!isOfService(format)) {
+    return { entries: entriesOf(await readAnswer(ctx, project, environment, request, { format: 'json' })), leftOut: [] }
+  }
+  let leftOut: readonly LeftOut[] = []
+  const names = format === 'shell' && { allowName: [...rule.names], allowUnsafe: rule.all }
+  const answer = await readAnswer(ctx, project, environment, request, { format, ...names }, (found) => {
+    leftOut = found.map((name) => ({ name, why: whyNoVariable(name) ?? 'its value contains a NUL' }))
+  })
+  return { given: textOf(answer), entries: [], leftOut }
+}
+
+/** Written here in every format: a source may add a prefix to its names, or replace a secret of another. */
+async function readSources(ctx: Context, sources: readonly NamedSource[], request: Request): Promise<Content> {
+  // Before any value is read.
+  if (request.format === 'k8s') throw kubernetesNeedsOne()
+  if (request.onUnresolved === undefined) {
+    throw needsOne('--no-resolve', 'in which the references lead somewhere')
+  }
+  const entries = await mergeValues(ctx, sources, request.only, async (project, environment, only) =>
+    Object(await readAnswer(ctx, project, environment, { ...request, only }, { format: 'json' })),
+  )
+  return { entries, leftOut: [] }
+}
+
+type Wanted = Pick<SecretExport, 'allowName' | 'allowUnsafe'> & { readonly format: NonNullable<SecretExport['format']> }
+
+async function readAnswer(
+  ctx: Context,
+  project: Project,
+  environmentId: string,
+  { only, onUnresolved }: Pick<Request, 'only' | 'onUnresolved'>,
+  wanted: Wanted,
+  onLeftOut?: (names: readonly string[]) => void,
+): Promise<Answer> {
+  const query: SecretExport = {
+    environmentId,
+    ...wanted,
+    ...(only && { key: [...only] }),
+    ...(onUnresolved && { resolve: true, onUnresolved }),
+  }
+  const answer = await explainMissing(project, { environments: [environmentId] }, () =>
+    project.api.secret.export(project.path, query, { onResponse: ({ leftOut }) => onLeftOut?.(leftOut) }),
+  )
+  requireFormat(answer, wanted.format)
+  if (isEmpty(answer)) ctx.out.note(withoutSecrets(project.path.ws, project.path.prj, environmentId))
+  return answer
+}
 
 /** The service writes a comment above each such value. */
 function noteReaders({ out }: Context, text: string): void {
@@ -192,12 +246,4 @@ async function exportToGithub(
 function hasOpenLine(path: string): boolean {
   const found = statSync(path, { throwIfNoEntry: false })
   return found?.isFile() === true && found.size > 0 && readFileSync(path).at(-1) !== 0x0a
-}
-
-function reportOf({ out }: Context, entries: readonly Entry[]): string {
-  const text = dotenvReport(entries)
-  if (Buffer.byteLength(text) >= gitlabLimits.bytes || entries.length > gitlabLimits.variables) {
-    out.warn('GitLab accepts 5 KiB and 20 variables in a report unless its administrator allows more.')
-  }
-  return text
 }

@@ -9,8 +9,8 @@ import { describe, nameRuleOf } from '../run/name-rule.ts'
 import { environmentOptionsOf, readOptionsOf, runFlags, splitNames, timesOf } from '../run/options.ts'
 import { openSource } from '../run/read-source.ts'
 import { raiseSignal } from '../run/signals.ts'
-import { listSources, mergeSources, type Source } from '../run/source.ts'
 import { isStartError, supervise } from '../run/supervise.ts'
+import { listSources, mergeSources, type Source } from '../source/source.ts'
 
 const details = `
 The command starts without a shell, with the secrets as environment variables. Secrets take precedence over variables of

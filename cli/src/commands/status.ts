@@ -6,10 +6,10 @@ import type { Context } from '../context.ts'
 import { CliError } from '../error.ts'
 import { findUrl, type PlaceName, readSettings } from '../place/place.ts'
 import { locate } from '../place/token-place.ts'
-import { mergedSources } from '../run/source.ts'
 import { findNoVariables } from '../secret/no-variable.ts'
 import { findCredentialSource } from '../session/credential-source.ts'
 import { readMe } from '../session/me.ts'
+import { mergedSources } from '../source/source.ts'
 
 const placeNames: readonly PlaceName[] = ['url', 'workspace', 'project', 'environment']
 
@@ -66,7 +66,7 @@ Works without the service.`,
 /** The environments that are merged, in their order. */
 function describeSources(ctx: Context): string[] {
   try {
-    const sources = mergedSources(ctx, readSettings(ctx)) ?? []
+    const sources = mergedSources(readSettings(ctx)) ?? []
     return sources.map(({ label, prefix }) => (prefix === '' ? label : `${label} as ${prefix}…`))
   } catch (error) {
     if (error instanceof CliError) return [error.message]

@@ -1,10 +1,12 @@
 /** Names from the service for the completion of a command line. Without an answer in time there are none. */
 import { resolve } from 'node:path'
+import type { Api } from '@coffer/sdk'
 import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'
 import { findUrl, readSettings, requireProject } from '../place/place.ts'
 import { locate } from '../place/token-place.ts'
 import { isTrusted } from '../place/trust.ts'
+import { mergedSources, type NamedSource } from '../source/source.ts'
 import type { FindNames, GivenFlags, NameKind } from './complete.ts'
 
 /** A person who presses Tab does not wait longer. */
@@ -44,6 +46,8 @@ async function requestNames(ctx: Context, kind: NameKind): Promise<readonly stri
   const from = readSettings(ctx).find('workspace')?.from
   const isNamed = kind === 'project' && from !== undefined && from !== 'the last login'
   const placed = isNamed ? ctx : await locate(ctx, limits)
+  const sources = kind === 'secret' ? mergedSources(readSettings(placed)) : undefined
+  if (sources) return mergedNames(api, sources)
   const { workspace: ws, project: prj } = requireProject(
     kind === 'project' ? { ...placed, flags: { ...placed.flags, project: 'any' } } : placed,
   )
@@ -52,4 +56,14 @@ async function requestNames(ctx: Context, kind: NameKind): Promise<readonly stri
   }
   if (kind === 'environment') return (await api.environment.list({ ws, prj })).map(({ name }) => name)
   return (await api.secret.list({ ws, prj }, { view: 'keys' })).map(({ name }) => name)
+}
+
+/** As `coffer run` sets them. */
+async function mergedNames(api: Api, sources: readonly NamedSource[]): Promise<string[]> {
+  const lists = await Promise.all(
+    sources.map(async ({ workspace: ws, project: prj, environment: environmentId, prefix }) =>
+      (await api.secret.list({ ws, prj }, { environmentId, view: 'keys' })).map(({ name }) => prefix + name),
+    ),
+  )
+  return [...new Set(lists.flat())].sort()
 }

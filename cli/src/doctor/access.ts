@@ -6,12 +6,12 @@ import { describeDuration } from '../duration.ts'
 import { CliError } from '../error.ts'
 import { hintFor, readSettings, type Settings } from '../place/place.ts'
 import { locate } from '../place/token-place.ts'
-import { mergedSources } from '../run/source.ts'
 import { findNoVariables } from '../secret/no-variable.ts'
 import { findEnvironment } from '../secret/project.ts'
 import { type CredentialSource, findCredentialSource } from '../session/credential-source.ts'
 import { readLogins } from '../session/login-file.ts'
 import { readMe } from '../session/me.ts'
+import { mergedSources } from '../source/source.ts'
 import { type Check, fail, ok, warn } from './check.ts'
 
 const soonMs = 24 * 3_600_000
@@ -34,7 +34,7 @@ export async function checkAccess(ctx: Context, url: string): Promise<Check[]> {
 /** Each of `sources`, where they count. */
 async function checkPlaces(api: Api, ctx: Context): Promise<Check[]> {
   const settings = readSettings(ctx)
-  const merged = mergedSources(ctx, settings)
+  const merged = mergedSources(settings)
   if (!merged) return checkPlace(api, settings, (name) => settings.find(name)?.value)
   const checks = await Promise.all(merged.map((source) => checkPlace(api, settings, (name) => source[name])))
   return checks.flat()

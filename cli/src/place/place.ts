@@ -1,9 +1,9 @@
 /** Where a command works: service, workspace, project and environment. Flag before variable before file before login. */
 import type { Context } from '../context.ts'
 import { isSet } from '../environment.ts'
-import { usageError } from '../error.ts'
+import { type CliError, usageError } from '../error.ts'
 import { type Logins, readLogins } from '../session/login-file.ts'
-import { type FoundFile, findProjectFile } from './project-file.ts'
+import { type FoundFile, findProjectFile, projectFileName, type Source } from './project-file.ts'
 
 export type PlaceName = 'url' | 'workspace' | 'project' | 'environment'
 
@@ -58,8 +58,32 @@ const hints: Readonly<Record<PlaceName, string>> = {
 export const hintFor = ({ isUnattended }: Settings, name: PlaceName): string =>
   isUnattended ? `set COFFER_${name.toUpperCase()}` : hints[name]
 
+/** Whether a flag or a variable names it. */
+export const isGiven = ({ find }: Settings, name: 'project' | 'environment'): boolean =>
+  [`--${name}`, `COFFER_${name.toUpperCase()}`].includes(find(name)?.from ?? '')
+
+/** `sources` of the file, where they count: a flag or a variable that names a project replaces them. */
+export function findListedSources(settings: Settings): readonly Source[] | undefined {
+  const listed = isGiven(settings, 'project') ? undefined : settings.file?.content.sources
+  return listed && listed.length > 0 ? listed : undefined
+}
+
+/** For a command that works on one place, while the file names several and none of them as its own. */
+function refuseSources(settings: Settings, listed: readonly Source[], name: 'project' | 'environment'): CliError {
+  const partOf = (source: Source, part: 'project' | 'environment') =>
+    (isGiven(settings, part) ? undefined : source[part]) ?? settings.find(part)?.value ?? '…'
+  const labels = listed.map((source) => {
+    const label = `${partOf(source, 'project')}/${partOf(source, 'environment')}`
+    return source.prefix === undefined ? label : `${label} as ${source.prefix}…`
+  })
+  const text = `This needs one ${name}, not the sources of ${projectFileName}: ${labels.join(', ')}.`
+  return usageError(text, '-p PROJECT -e ENVIRONMENT')
+}
+
 export function requireSetting(settings: Settings, name: PlaceName): string {
   const found = settings.find(name)
+  const listed = name === 'project' || name === 'environment' ? findListedSources(settings) : undefined
+  if (!found && listed && (name === 'project' || name === 'environment')) throw refuseSources(settings, listed, name)
   if (!found)
     throw usageError(`The ${name === 'url' ? 'address of the service' : name} is not known.`, hintFor(settings, name))
   return name === 'url' ? addressOf(found) : found.value

@@ -5,11 +5,12 @@
 import { type LeftOut, wasAlwaysRefused, whyLeftOut } from '@coffer/sdk'
 import type { Environment } from '../environment.ts'
 import { CliError } from '../error.ts'
+import type { Found } from '../source/source.ts'
 import { type NameRule, refuseLeftOut } from './name-rule.ts'
 
-/** A secret under the name that the command sees. */
-export type Variable = { readonly value: string; readonly from: string }
+/** Secrets under the names that the command sees. */
 export type Variables = ReadonlyMap<string, Variable>
+type Variable = Found<string>
 
 export type EnvironmentOptions = {
   /** Only these secrets. */

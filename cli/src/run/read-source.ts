@@ -7,8 +7,8 @@ import type { Context } from '../context.ts'
 import { describeDuration } from '../duration.ts'
 import { CliError } from '../error.ts'
 import type { Settings } from '../place/place.ts'
+import type { Source } from '../source/source.ts'
 import { quickTransport } from './quick-transport.ts'
-import type { Source } from './source.ts'
 
 export type ReadOptions = {
   readonly onUnresolved: 'error' | 'keep' | 'empty'

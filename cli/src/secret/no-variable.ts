@@ -5,7 +5,7 @@ import type { Context } from '../context.ts'
 import { CliError } from '../error.ts'
 import { readSettings } from '../place/place.ts'
 import { trustedAllowNames } from '../place/trusted-names.ts'
-import { listSources } from '../run/source.ts'
+import { listSources } from '../source/source.ts'
 
 /** Undefined if the service cannot be asked, or if no environment is chosen. Names only: no value is read. */
 export async function findNoVariables(ctx: Context): Promise<readonly LeftOut[] | undefined> {

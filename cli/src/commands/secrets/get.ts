@@ -2,6 +2,7 @@ import { ApiError, type Secret, type SecretQuery } from '@coffer/sdk'
 import { defineCommand } from '../../command.ts'
 import type { Context } from '../../context.ts'
 import { CliError, usageError } from '../../error.ts'
+import { findMerged, readMerged } from '../../secret/merged.ts'
 import {
   explainMissing,
   missingSecrets,
@@ -32,6 +33,7 @@ export const get = defineCommand({
   details: `
 Prints the value of one key, or a table of several. On a terminal, control characters in a value are shown as text
 unless --raw is given. A key that does not exist is an error (exit code 5), and then nothing is printed.
+With "sources" in .coffer.json, a KEY is a name that coffer run sets; --version needs one environment: -p and -e.
 
 Examples:
   coffer secrets get DATABASE_URL
@@ -46,20 +48,17 @@ Examples:
     if (flags['no-resolve'] && flags['on-unresolved'] !== undefined) {
       throw usageError('Give --no-resolve or --on-unresolved.')
     }
-    const environment = requireEnvironmentName(ctx)
-    const project = openProject(ctx)
     if (flags.version !== undefined) {
       if (another !== undefined) throw usageError('--version takes one KEY.')
       const version = parseCount(flags.version, '--version')
-      return printVersion(ctx, project, { key: first, version, environment, isRaw: flags.raw })
+      const environment = requireEnvironmentName(ctx)
+      return printVersion(ctx, openProject(ctx), { key: first, version, environment, isRaw: flags.raw })
     }
     // The parser accepts only these choices.
     const onUnresolved = (flags['on-unresolved'] ?? 'error') as 'error' | 'keep' | 'empty'
-    const query = {
-      environmentId: environment,
-      ...(!flags['no-resolve'] && { resolve: true, onUnresolved }),
-    }
-    const secrets = await readSecrets(project, keys, environment, query)
+    const query = flags['no-resolve'] ? {} : { resolve: true, onUnresolved }
+    const sources = findMerged(ctx)
+    const secrets = sources ? await readMerged(ctx, sources, keys, query) : await readSecrets(ctx, keys, query)
     warnUnresolved(ctx, secrets)
     if (another === undefined && !ctx.flags.json) return printValue(ctx, shownValue(secrets[0]), flags.raw)
     ctx.out.show(another === undefined ? secrets[0] : secrets, () => ({
@@ -73,16 +72,17 @@ const shownValue = (secret: Secret | undefined): string => (secret && effectiveR
 
 /** Reads each key by itself: reading the whole environment would be recorded as a read of every secret. */
 async function readSecrets(
-  project: Project,
+  ctx: Context,
   keys: readonly string[],
-  environment: string,
-  query: SecretQuery,
+  query: Omit<SecretQuery, 'environmentId'>,
 ): Promise<Secret[]> {
+  const environment = requireEnvironmentName(ctx)
+  const project = openProject(ctx)
   const found: Secret[] = []
   const missing: string[] = []
   for (const key of keys) {
     try {
-      found.push(await project.api.secret.read({ ...project.path, key }, query))
+      found.push(await project.api.secret.read({ ...project.path, key }, { ...query, environmentId: environment }))
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 404)) throw error
       missing.push(key)

@@ -4,6 +4,7 @@ import type { Context } from '../../context.ts'
 import { usageError } from '../../error.ts'
 import { formatTime } from '../../output/time.ts'
 import { readSettings } from '../../place/place.ts'
+import { findMerged, listMerged, type MergedSecret } from '../../secret/merged.ts'
 import {
   explainMissing,
   openProject,
@@ -28,6 +29,8 @@ export const list = defineCommand({
 Lists the secrets of the environment, or of several: -e staging,production. Without an environment, and with
 --all-environments, it lists those of the whole project and says where each has a value.
 Values are read only with --values.
+With "sources" in .coffer.json it lists the names that coffer run sets, and the source of each; --missing-in and
+--all-environments need one project then: -p.
 
 Examples:
   coffer secrets list
@@ -35,6 +38,13 @@ Examples:
   coffer secrets list --missing-in production
   coffer secrets list --json | jq -r '.[].name'`,
   async run(ctx, { flags }) {
+    const isOfProject = flags['all-environments'] || flags['missing-in'] !== undefined
+    const sources = isOfProject ? undefined : findMerged(ctx)
+    if (sources) {
+      const merged = await listMerged(ctx, sources, { filter: flags.filter, hasValues: flags.values })
+      warnUnresolved(ctx, merged)
+      return ctx.out.show(merged, () => severalSources(ctx, merged))
+    }
     const chosen = chooseEnvironments(ctx, flags['all-environments'], flags['missing-in'])
     const project = openProject(ctx)
     const secrets = await explainMissing(project, { environments: chosen ?? [] }, () =>
@@ -76,17 +86,32 @@ async function keepMissing(project: Project, secrets: readonly Secret[], absentI
 }
 
 function oneEnvironment(ctx: Context, secrets: readonly Secret[]) {
-  const hasValues = secrets.some(({ values }) => values.some(({ value }) => value !== undefined))
+  const { columns, cellsOf } = effectiveCells(ctx, secrets)
   return {
-    columns: ['name', hasValues ? 'value' : 'version', 'updated', 'note'],
-    rows: secrets.map((secret) => {
-      const row = effectiveRow(secret)
-      const version = row?.isPersonal ? 'personal' : String(row?.version ?? '')
-      const shown = hasValues ? cellOf(ctx, row?.value ?? '') : version
-      return [secret.name, shown, formatTime(ctx.terminal, row?.updatedAt ?? ''), cellOf(ctx, secret.note)]
-    }),
+    columns: ['name', ...columns],
+    rows: secrets.map((secret) => [secret.name, ...cellsOf(secret)]),
     empty: 'There are no secrets here.',
   }
+}
+
+function severalSources(ctx: Context, secrets: readonly MergedSecret[]) {
+  const { columns, cellsOf } = effectiveCells(ctx, secrets)
+  return {
+    columns: ['name', 'source', ...columns],
+    rows: secrets.map((secret) => [secret.name, secret.source, ...cellsOf(secret)]),
+    empty: 'There are no secrets here.',
+  }
+}
+
+function effectiveCells(ctx: Context, secrets: readonly Secret[]) {
+  const hasValues = secrets.some(({ values }) => values.some(({ value }) => value !== undefined))
+  const cellsOf = (secret: Secret) => {
+    const row = effectiveRow(secret)
+    const version = row?.isPersonal ? 'personal' : String(row?.version ?? '')
+    const shown = hasValues ? cellOf(ctx, row?.value ?? '') : version
+    return [shown, formatTime(ctx.terminal, row?.updatedAt ?? ''), cellOf(ctx, secret.note)]
+  }
+  return { columns: [hasValues ? 'value' : 'version', 'updated', 'note'], cellsOf }
 }
 
 function severalEnvironments(ctx: Context, secrets: readonly Secret[], names: ReadonlyMap<string, string>) {
