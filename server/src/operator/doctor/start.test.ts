@@ -7,6 +7,7 @@ import { runHere } from '../../../../test/command.ts'
 import { diagnose, findingsOf } from '../../../../test/doctor.ts'
 import { createDatabase, type Database, engine, openService, registerOwner } from '../../../../test/harness.ts'
 import { freePort } from '../../../../test/postgres.ts'
+import { connectPostgres } from '../../../../test/postgres-client.ts'
 import { serve } from '../../../../test/process.ts'
 import { startProgram } from '../../../../test/start-server.ts'
 import { tamper } from '../../../../test/store.ts'
@@ -190,8 +191,32 @@ test('a refused restore leaves nothing behind', async () => {
 
 if (engine === 'postgres') {
   test('the nodes on one machine are counted by their connections too', async () => {
-    const found = await diagnose(database)
-    const [line] = found.filter(({ check }) => check === 'PostgreSQL: connections')
-    expect(line?.what).toMatch(/^\d+ for 1 node\(s\), which take up to 20 each$/)
+    // A view of ours stands before that of the server, which also shows the connections of other tests.
+    const client = await connectPostgres(database.settings.COFFER_DATABASE_URL ?? '')
+    const show = (connections: number) => `
+      create or replace view odd.pg_stat_activity as
+      select 0 as pid, datname, client_addr, 'coffer' as application_name, state, xact_start
+      from pg_catalog.pg_stat_activity, generate_series(1, ${connections}) where pid = pg_backend_pid()`
+    await client.query('create schema odd')
+    const search = (path: string) => `
+      do $$ begin execute format('alter database %I set search_path = ${path}', current_database()); end $$`
+    await client.query(search('odd, pg_catalog, public'))
+    try {
+      for (const [connections, nodes] of [
+        [1, 1],
+        [20, 1],
+        [21, 2],
+        [50, 3],
+      ] as const) {
+        await client.query(show(connections))
+        const found = await diagnose(database)
+        const [line] = found.filter(({ check }) => check === 'PostgreSQL: connections')
+        expect(line?.what).toMatch(new RegExp(`^\\d+ for ${nodes} node\\(s\\), which take up to 20 each$`))
+      }
+    } finally {
+      await client.query(search('public'))
+      await client.query('drop schema odd cascade')
+      await client.end()
+    }
   })
 }

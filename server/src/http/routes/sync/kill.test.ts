@@ -14,6 +14,7 @@ import { pushDue, readSync, type SyncWorld, setUpSync } from '../../../../../tes
 import { times } from '../../../../../test/tier.ts'
 import { fakeGitLab } from '../../../../../test/vendor/fake/gitlab-ci.ts'
 import { type RunningFake, startFake } from '../../../../../test/vendor/fake.ts'
+import { until } from '../../../../../test/wait.ts'
 import { gitlabCi } from '../../../providers/gitlab-ci.ts'
 
 const leaseMs = 61_000
@@ -72,7 +73,9 @@ test('a node that starts after a kill -9 continues at once, and the killed run s
   await program.ended
   running.injectFailure = undefined
   const restarted = await openService({ ...service.settings }, service.dataDir)
-  expect(await pushDue({ service: restarted })).toBe(1)
+  // PostgreSQL may still hold the locks of the killed process for a moment.
+  const push = async () => (await pushDue({ service: restarted })) || undefined
+  expect(await until(push, 30_000, 'the sync is claimed anew')).toBe(1)
   await restarted.stop()
   expect(state()).toMatchObject({ ALPHA: 'value before the kill' })
   const runs = await world.project.must<SyncRun[]>('GET', `/sync/${id}/run?limit=2`)
