@@ -4,6 +4,7 @@
  */
 import type { Services } from '../context.ts'
 import { dayMs } from '../time.ts'
+import { inQuietTransaction } from '../transaction.ts'
 import { type KnownBackup, listExpired } from './keep.ts'
 import { checkMarker, maxMarkerBytes } from './marker.ts'
 import { markedBackup, markerOf } from './target/name.ts'
@@ -21,14 +22,16 @@ export async function pruneBackups(
   newest: string,
   options: TargetOptions,
 ): Promise<void> {
-  const { config, store, now } = services
+  const { config, now } = services
   for (const name of listExpired(await listOwn(services, target, options), config.backup.keep, now())) {
     // A kill between the two leaves the backup, which the next run removes.
     await target.remove(markerOf(name), options)
     await target.remove(name, options)
   }
   await target.dropUnfinished(now() - abandonedMs, new Set([newest]), options)
-  await store.backups.removeBefore(config.backup.name, now() - recordLifeMs)
+  await inQuietTransaction(services, 'backup-records', ({ backups }) =>
+    backups.removeBefore(config.backup.name, now() - recordLifeMs),
+  )
 }
 
 /** Each marker is read once. */
