@@ -12,6 +12,6 @@ export type Context = {
   readonly terminal: Terminal
   readonly out: Output
   readonly now: () => number
-  /** What the token says about the place, by `locate`; nothing else names one then. */
+  /** The place that the token names, by `locate`; unset if something else names one. */
   readonly tokenPlace?: { readonly workspace: string; readonly project?: string; readonly environment?: string }
 }

@@ -52,7 +52,7 @@ export const MemberChange = Type.Object(
 )
 export type MemberChange = Static<typeof MemberChange>
 
-/** What a person made that belongs to the workspace, and stays unless somebody ends it by its own call. */
+/** Things that a person made and that belong to the workspace: they stay unless somebody ends each by its own call. */
 const Staying = Type.Object({
   serviceAccounts: Type.Array(Type.Object({ id: Id, name: Type.String(), tokens: Type.Integer() })),
   /** Tokens of service accounts: the person may know their values. */

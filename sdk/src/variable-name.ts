@@ -156,7 +156,7 @@ const obeyed: readonly (readonly [program: string, first: string, later?: string
   ['Emacs', '', 'EMACSLOADPATH EMACSPATH ALTERNATE_EDITOR'],
   ['psql', '', 'PSQLRC PSQL_PAGER PSQL_EDITOR'],
   ['the AWS command line', '', 'AWS_PAGER'],
-  // Of their files, the programs for AWS run `credential_process`; the file may be /proc/self/environ.
+  // The programs for AWS run the `credential_process` of their files, and the file may be /proc/self/environ.
   ['every program for AWS', '', 'AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE'],
   ['every program for Google Cloud', '', 'GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES'],
   ['the Google Cloud command line', '', 'CLOUDSDK_PYTHON CLOUDSDK_PYTHON_* CLOUDSDK_GSUTIL_PYTHON CLOUDSDK_BQ_PYTHON'],

@@ -1,4 +1,4 @@
-/** Where credentials are sent: to services that the person has named, never to one that only a folder names. */
+/** Credentials are sent to services that the person has named, never to one that only a folder names. */
 import { chownSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'

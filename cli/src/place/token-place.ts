@@ -1,4 +1,4 @@
-/** Where a token works: its workspace, and the project and environment if its scope is one. */
+/** The place of a token: its workspace, and the project and environment if its scope is one. */
 import type { Api, ConnectOptions } from '@coffer/sdk'
 import { connect } from '../connect.ts'
 import type { Context } from '../context.ts'

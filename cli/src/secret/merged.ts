@@ -51,7 +51,7 @@ export async function listMerged(
 const sorted = <Value>(merged: ReadonlyMap<string, Value>): [string, Value][] =>
   [...merged].sort(([one], [other]) => (one < other ? -1 : 1))
 
-/** Where a name comes from: the source, and the key there. */
+/** The origin of a name: the source, and the key there. */
 type Origin = { readonly source: NamedSource; readonly key: string }
 
 /** No value is read. Throws if no source has a name. */

@@ -30,7 +30,7 @@ const shared = {
 }
 const api = { HOST: 'db.example.com', URL: `postgres://\${HOST}/app`, '2ND': 'no variable' }
 const sources = [{ project: 'api' }, { project: 'shared' }, { project: 'shared', environment: 'staging', prefix: 'S_' }]
-/** What they give together. */
+/** The merged values of all sources. */
 const merged: Readonly<Record<string, string>> = {
   ...shared,
   URL: 'postgres://db.example.com/app',
@@ -152,7 +152,7 @@ async function listReads(): Promise<readonly Read[]> {
   return body
 }
 
-/** What is recorded while something is done. */
+/** The audit entries that the work leaves. */
 async function readsDuring(act: () => Promise<unknown>): Promise<readonly Read[]> {
   const [newest] = await listReads()
   await act()

@@ -1,4 +1,4 @@
-/** What a person made that stays when they leave, and the offer to end each. */
+/** Lists the things that a person made and that stay when they leave, and offers to end each. */
 import type { Removal, TeamGroup } from '@coffer/sdk'
 import type { ReactNode } from 'react'
 import { useState } from 'react'
