@@ -318,6 +318,9 @@ describe.each(proxies)('behind %s', (file, argumentsFor) => {
   test('without any node clients get JSON that says when to come back', async () => {
     const ports = nodes.map((node) => node.port)
     await Promise.all(nodes.map((node) => node.destroy()))
+    // A write on a connection that has just died is not repeated, and HAProxy hangs up.
+    const isNoticed = async () => (await ask('GET', '/readyz').catch(() => undefined))?.status === 503 || undefined
+    await until(isNoticed, 30_000, 'the proxy knows that the nodes are gone')
     const asked = [
       ask('GET', '/readyz'),
       ask('POST', '/v1/workspace/main/team', { body: { name: 'No' } }),
