@@ -60,7 +60,7 @@ const postgres = (isFast: boolean) => ({
   exclude: [
     'server/src/store/engine/sqlite*.test.ts',
     'server/src/http/wire*.test.ts',
-    'server/src/operator/{command,backup-damage}.test.ts',
+    'server/src/operator/{command,backup-damage,doctor/full-disk}.test.ts',
     ...(isFast ? deepOnly : []),
   ],
   env: { COFFER_TEST_ENGINE: 'postgres', ...bundledServer },

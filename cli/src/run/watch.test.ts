@@ -161,11 +161,21 @@ test.each([401, 403, 404])('%i ends the watching with one line, and keeps the co
   expect(err.split('\n')).toHaveLength(2)
 })
 
-test('a change that cannot be passed on keeps the command as it is', async () => {
+test('a value that no variable can hold is left out, with a line that says so', async () => {
   const program = openShell(running.env).start([...watch, '--', process.execPath, '-e', server])
   await shows(program, 'started one')
   await running.write({ KEY: 'nul\0' })
-  await says(program, 'The value of KEY contains a NUL')
+  await says(program, 'its value contains a NUL')
+  await shows(program, 'started undefined')
+  program.child.kill('SIGTERM')
+  await program.ended
+})
+
+test('with --strict, a change that cannot be passed on keeps the command as it is', async () => {
+  const program = openShell(running.env).start([...watch, '--strict', '--', process.execPath, '-e', server])
+  await shows(program, 'started one')
+  await running.write({ KEY: 'nul\0' })
+  await says(program, 'The command keeps the variables that it has.')
   await running.write({ KEY: 'three' })
   await shows(program, 'started three')
   program.child.kill('SIGTERM')
