@@ -18,8 +18,6 @@ import { runBackup } from '../../../test/scheduled-backup.ts'
 import { openStaging } from '../domain/backup/staging.ts'
 import { readBackupState } from '../domain/backup/state.ts'
 import { verifyBackup } from '../domain/backup/verify.ts'
-import { inQuietTransaction } from '../domain/transaction.ts'
-import type { Store } from '../store/store.ts'
 import { backUp } from './backup.ts'
 
 const hour = 3_600_000
@@ -36,8 +34,6 @@ afterEach(() => service.stop())
 async function start(settings: Record<string, string> = {}): Promise<void> {
   service = await startService({ COFFER_BACKUP_TO: folder, ...settings })
 }
-const quietly = <Result>(work: (store: Store) => Promise<Result> | Result) =>
-  inQuietTransaction(service.app.services, 'test', work)
 const run = (afterMs = 0, one = service) => runBackup(one, afterMs)
 const stored = async () => (await readdir(folder)).toSorted()
 const backups = async () => (await stored()).filter((name) => name.endsWith('.backup'))
@@ -86,7 +82,7 @@ test('old backups are removed by the rule, and files of others stay', async () =
   for (const name of foreign) await writeFile(join(folder, name), 'x')
   const unverified = 'coffer-20200101T000000Z-abcdef.backup'
   await writeFile(join(folder, unverified), 'x')
-  await quietly(({ backups }) => backups.insert({ id: 'killed', target: folder, name: unverified, startedAt: 1 }))
+  await service.app.services.store.backups.insert({ id: 'killed', target: folder, name: unverified, startedAt: 1 })
   for (let count = 0; count < 4; count++) await run(day + 1)
   const names = await backups()
   expect(names.length).toBe(2)
@@ -215,12 +211,10 @@ test('a staged backup that is stored hours later is as old as its contents, and 
 test('a run that is dated in the future hides no failure, and is no reason for another run at every look', async () => {
   await start()
   service.clock.fixedAt = Date.now()
-  const { now } = service.app.services
+  const { store, now } = service.app.services
   const startedAt = now() + 30 * day
-  await quietly(async ({ backups }) => {
-    backups.insert({ id: 'future', target: folder, name: 'future', startedAt })
-    await backups.finish('future', { finishedAt: startedAt, verifiedAt: startedAt, bytes: 1, error: null })
-  })
+  await store.backups.insert({ id: 'future', target: folder, name: 'future', startedAt })
+  await store.backups.finish('future', { finishedAt: startedAt, verifiedAt: startedAt, bytes: 1, error: null })
   await run()
   expect((await backups()).length).toBe(1)
   await run(61_000)
@@ -238,12 +232,10 @@ test('runs of one process begin a minute apart, whatever the store says', async 
   await start()
   service.clock.fixedAt = Date.now()
   await writeFile(folder, 'no folder')
-  const { now } = service.app.services
+  const { store, now } = service.app.services
   const end = { finishedAt: now() + 30 * day, verifiedAt: null, bytes: null, error: 'The clock was wrong.' }
-  await quietly(async ({ backups }) => {
-    backups.insert({ id: 'odd', target: folder, name: 'odd', startedAt: now() + hour / 2 })
-    await backups.finish('odd', end)
-  })
+  await store.backups.insert({ id: 'odd', target: folder, name: 'odd', startedAt: now() + hour / 2 })
+  await store.backups.finish('odd', end)
   await run()
   await run(59_000)
   expect(logged('a backup failed').length).toBe(1)
@@ -253,15 +245,13 @@ test('runs of one process begin a minute apart, whatever the store says', async 
 
 test('a run that was killed leaves a lease and files, which the next run ends and removes', async () => {
   await start()
-  const { config, now } = service.app.services
+  const { store, config, now } = service.app.services
   const { folder: stagingFolder } = await openStaging(config)
   const name = 'coffer-20200101T000000Z-abcdef.backup'
   for (const left of [name, `${name}.part`, `${name}.unverified`]) await writeFile(join(stagingFolder, left), 'x')
   await mkdir(join(stagingFolder, 'coffer-verify-0123456789ab'))
-  await quietly(async ({ backups, leases }) => {
-    await leases.claim('backup', now(), now() + 60_000)
-    backups.insert({ id: 'killed', target: folder, name, startedAt: now() - 1 })
-  })
+  await store.leases.claim('backup', now(), now() + 60_000)
+  await store.backups.insert({ id: 'killed', target: folder, name, startedAt: now() - 1 })
   await backUp(service.app.services, going)
   await expect(backups()).rejects.toThrow('ENOENT')
   await run(61_000)

@@ -59,19 +59,19 @@ export function rowSetStore(db: Db, keys: Keys) {
     }
   }
 
-  function save(place: Place, set: RowSet): void {
+  async function save(place: Place, set: RowSet): Promise<void> {
     const root = keys.keyring.active
-    db.write(sql`
+    await db.run(sql`
       update row_set set sealed = ${sealRowSet(root, place, set)}, root_id = ${root.id}
       where workspace_id = ${place.workspaceId} and kind = ${place.kind}`)
   }
 
   /** Also for a workspace that a node of the version before has made. */
-  function insert(workspaceId: string): void {
+  async function insert(workspaceId: string): Promise<void> {
     const root = keys.keyring.active
     for (const kind of rowSetKinds) {
       const sealed = sealRowSet(root, { workspaceId, kind }, emptyRowSet())
-      db.write(sql`
+      await db.run(sql`
         insert into row_set (workspace_id, kind, sealed, root_id) values (${workspaceId}, ${kind}, ${sealed}, ${root.id})
         on conflict (workspace_id, kind) do nothing`)
     }
@@ -187,7 +187,7 @@ export function rowSetStore(db: Db, keys: Keys) {
         if (set) await save(row, set)
         // A changed record must not become valid: under another root it never opens.
         else {
-          db.write(sql`
+          await db.run(sql`
             update row_set set root_id = ${active.id} where workspace_id = ${row.workspaceId} and kind = ${row.kind}`)
         }
       }

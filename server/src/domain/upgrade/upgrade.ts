@@ -85,9 +85,9 @@ export async function finishUpgrade(ctx: Context): Promise<UpgradeStatus['waitin
   await inTransaction(ctx, systemChain, async (ctx) => {
     await ctx.keys.raiseLevel(ctx.transaction.db, newestLevel)
     // Every node reads its keys again, and with them the level.
-    announce(ctx, 'keyring', `level ${newestLevel}`)
+    await announce(ctx, 'keyring', `level ${newestLevel}`)
     const entity = { ...levelEntity(newestLevel), name: waiting.map(({ name }) => name).join() }
-    record(ctx, {
+    await record(ctx, {
       ...{ chain: systemChain, action: 'UPDATE', entity, before: { level }, after: { level: newestLevel } },
     })
   })

@@ -4,8 +4,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { yieldToEventLoop } from '../../event-loop.ts'
-import { createCommitQueue } from './commit-queue.ts'
-import type { Connection } from './open-transaction.ts'
+import { createCommitQueue, type EngineConnection } from './commit-queue.ts'
 import { createRefusalBell } from './refusal.ts'
 import type { Engine } from './sql.ts'
 import { asFailure, execute, type OpenMode, openConnection, prepareStep, sqliteDb } from './sqlite-connection.ts'
@@ -19,24 +18,31 @@ export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
   // If the path is a symbolic link, SQLite keeps the WAL beside the link's target, and so are snapshots.
   const file = writer.location() ?? path
   const wal = openWal(file, writer)
-  const { send, ...ask } = sqliteDb(writer)
+  const writeDb = sqliteDb(writer)
   const [begin, commit] = [prepareStep(writer, 'begin immediate'), prepareStep(writer, 'commit')]
-  const connection: Connection = {
-    isPipelined: false,
-    ask,
-    send,
-    commit: async (statements) => {
-      await send(statements)
+  const savepoint = prepareStep(writer, 'savepoint one_of_many')
+  const releaseSavepoint = prepareStep(writer, 'release one_of_many')
+  const connection: EngineConnection = {
+    db: writeDb,
+    savepoint,
+    releaseSavepoint,
+    rollbackToSavepoint: async () => {
+      execute(writer, 'rollback to one_of_many')
+      await releaseSavepoint()
+    },
+    commit: async () => {
       try {
-        commit()
+        await commit()
       } catch (error) {
         wal.makeRoom()
         throw error
       }
     },
+    harden: wal.harden,
     rollback: async () => {
       if (writer.isTransaction) execute(writer, 'rollback')
     },
+    isLost: () => !writer.isTransaction,
   }
   const refusals = createRefusalBell()
   const queue = createCommitQueue(
@@ -44,20 +50,17 @@ export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
       await wal.prepare().catch((error: unknown) => {
         throw asFailure(error)
       })
-      begin()
+      await begin()
       return connection
     },
-    { harden: wal.harden, onFailure: refusals.ring },
+    { onFailure: refusals.ring },
   )
-  const { one, all } = sqliteDb(reader)
 
   return {
     kind: 'sqlite',
-    one,
-    all,
-    pick: (keys, query) => all(query(keys)),
-    transaction: (_lock, work, options) => queue.run(work, options),
-    commit: (lock, job) => queue.commit(lock, job),
+    ...sqliteDb(reader),
+    transaction: (_lock, work) => queue.run(work),
+    joinTransaction: (_lock, group, item, work) => queue.join(group, item, work),
     onRefusal: refusals.listen,
     checkDurability: async () => checkDurability(writer, access),
     checkFiles: async () => checkFiles(reader),

@@ -14,8 +14,8 @@ type ShareViewRow = {
 
 export function shareViewStore(db: Db) {
   return {
-    insertMany(rows: readonly ShareViewRow[]): void {
-      db.writeMany(
+    async insertMany(rows: readonly ShareViewRow[]): Promise<void> {
+      await db.runMany(
         rows,
         (row) => sql`
         insert into share_view (id, share_id, at, ip, user_agent, outcome, claim_hash)

@@ -34,8 +34,8 @@ export function syncLedgerStore(db: Db) {
         from sync_ledger where sync_id = ${syncId} order by name`)
     },
 
-    put(syncId: string, entries: readonly LedgerEntry[]): void {
-      db.writeMany(
+    async put(syncId: string, entries: readonly LedgerEntry[]): Promise<void> {
+      await db.runMany(
         entries,
         (entry) => sql`
           insert into sync_ledger (sync_id, name, remote_id, value_mac, mark, origin, status, updated_at)
@@ -46,13 +46,13 @@ export function syncLedgerStore(db: Db) {
       )
     },
 
-    remove(syncId: string, names: readonly string[]): void {
+    async remove(syncId: string, names: readonly string[]): Promise<void> {
       if (names.length === 0) return
-      db.write(sql`delete from sync_ledger where sync_id = ${syncId} and name ${anyOf(names)}`)
+      await db.run(sql`delete from sync_ledger where sync_id = ${syncId} and name ${anyOf(names)}`)
     },
 
-    clear(syncId: string): void {
-      db.write(sql`delete from sync_ledger where sync_id = ${syncId}`)
+    async clear(syncId: string): Promise<void> {
+      await db.run(sql`delete from sync_ledger where sync_id = ${syncId}`)
     },
 
     /** Entries of other syncs, in any workspace, at the same target. */
