@@ -12,7 +12,7 @@ const vendor = join(import.meta.dirname, 'vendor')
 // Generators are installed by the deep tier alone: test/vendor/package.json.
 const bin = join(vendor, 'node_modules')
 
-/** What is started, in the folder that holds the document; each writes into `client`. */
+/** The generators, started in the folder that holds the document; each writes into `client`. */
 const generators: [name: string, command: string[]][] = [
   ['openapi-typescript', ['openapi-typescript/bin/cli.js', 'openapi.json', '-o', 'client/schema.ts']],
   ['hey-api', ['@hey-api/openapi-ts/bin/run.js', '--no-log-file']],

@@ -1,4 +1,4 @@
-/** What keeps a service from starting or working is found by `doctor`, and by the start itself. */
+/** Faults that keep a service from starting or working are found by `doctor`, and by the start itself. */
 import { chmod, mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'

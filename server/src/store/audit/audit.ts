@@ -199,7 +199,7 @@ export function auditStore(db: Db) {
       return beyond ? { after: Math.min(beyond.lastSequence, upTo - 1), upTo } : whole
     },
 
-    /** What an entry takes on disk, estimated from the newest rows up to this position. */
+    /** Bytes of an entry on disk, estimated from the newest rows up to this position. */
     async bytesPerEntry(chainId: string, upTo: number): Promise<number> {
       const sizes = await listSizes(chainId, { after: Math.max(0, upTo - maxStretchLength), upTo })
       const entries = sizes.reduce((sum, { firstSequence, lastSequence }) => sum + lastSequence - firstSequence + 1, 0)

@@ -1,4 +1,4 @@
-/** What the audit trail says of the ends of upgrades. Reads the whole chain: only for a store whose upgrade is not finished. */
+/** The ends of upgrades that the audit trail records. Reads the whole chain: only for a store whose upgrade is not finished. */
 import { type Db, sql } from '../engine/sql.ts'
 
 /** The entity of the entry that records the end of an upgrade. */
