@@ -273,9 +273,9 @@ test('encryption, associated data and audit rows each have exactly one owning fi
     [/createCipheriv|createDecipheriv/, /crypto\/envelope\.ts$/],
     [/setAAD/, /crypto\/envelope\.ts$/],
     [/insert into audit_entry/, /store\/audit\/audit\.ts$/],
-    [/audit\.insert\(/, /domain\/audit\/record\.ts$/],
+    [/audit\.insert\(/, /domain\/audit\/append\.ts$/],
     [/insert into audit_batch/, /store\/audit\/audit\.ts$/],
-    [/audit\.insertBatch\(/, /domain\/audit\/record\.ts$/],
+    [/audit\.insertBatch\(/, /domain\/audit\/append\.ts$/],
     [/insert into change/, /store\/change\.ts$/],
   ]
   for (const [what, owner] of owners) {

@@ -126,7 +126,7 @@ async function addTriggers(engine: Engine): Promise<Watched> {
     )
   }
   texts.push(...tables.flatMap(({ name }) => triggers[engine.kind](name)))
-  for (const text of texts) await engine.transaction('test:content', ({ db }) => db.run(statement([text])))
+  for (const text of texts) await engine.transaction('test:content', ({ db }) => db.count(statement([text])))
   return { tables, rows: new Map() }
 }
 
@@ -165,7 +165,7 @@ async function readSchema(engine: Engine): Promise<Table[]> {
 }
 
 function remove(db: Db, table: Table, row: Row): Promise<number> {
-  return db.run(conditional(`delete from "${table.name}"`, [], table, row))
+  return db.count(conditional(`delete from "${table.name}"`, [], table, row))
 }
 
 function insert(db: Db, table: Table, row: Row): Promise<number> {
@@ -173,11 +173,11 @@ function insert(db: Db, table: Table, row: Row): Promise<number> {
   const places = columns.map((_column, index) => (index === 0 ? '' : ', '))
   const [first, ...rest] = places
   const head = `insert into "${table.name}" (${columns.join(', ')}) values (${first}`
-  return db.run(statement([head, ...rest, ')'], Object.values(row)))
+  return db.count(statement([head, ...rest, ')'], Object.values(row)))
 }
 
 function update(db: Db, table: Table, row: Row): Promise<number> {
-  return db.run(
+  return db.count(
     conditional(
       `update "${table.name}" set `,
       Object.keys(row).filter((column) => !table.key.includes(column)),

@@ -4,8 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { systemChain } from '../server/src/domain/audit/event.ts'
 import { asOperator, type Services, type WriteContext } from '../server/src/domain/context.ts'
-import { enterTransaction } from '../server/src/domain/transaction.ts'
+import { enterTransaction, newOutcome, outcomeLink } from '../server/src/domain/transaction.ts'
 import type { Slot } from '../server/src/slot/pool.ts'
+import { headRows } from '../server/src/store/audit/head.ts'
+import type { Transaction } from '../server/src/store/engine/sql.ts'
 import type { TestService } from './harness.ts'
 
 type FullQueue = {
@@ -54,34 +56,37 @@ export async function fillQueues({ app: { services } }: TestService, workspaceId
   const chains = [systemChain, workspaceId].sort()
   const isHeld = Promise.withResolvers<void>()
   const release = Promise.withResolvers<(ctx: WriteContext) => Promise<void>>()
-  const holding = engine.transaction(workspaceId, async (transaction) => {
-    const ctx = await enterTransaction(asOperator(services), transaction, chains)
+  const outcome = newOutcome()
+  const hold = async (transaction: Transaction) => {
+    const ctx = enterTransaction(asOperator(services), transaction, outcome)
     isHeld.resolve()
     const work = await release.promise
     await work(ctx)
-  })
+  }
+  const options = { rows: headRows(chains), link: outcomeLink(services), note: outcome }
+  const holding = engine.transaction(workspaceId, hold, options)
   await Promise.race([isHeld.promise, holding])
   let arrived = 0
-  const { transaction, joinTransaction } = engine
+  const { transaction, commit } = engine
   const count = (lock: string) => {
     const isBackground = /^[a-z-]+$/.test(lock)
     // SQLite has one queue for everything; PostgreSQL has one per lock, and only those of the chains are held.
     if (engine.kind === 'sqlite' ? !isBackground : chains.some((chain) => lock.includes(chain))) arrived++
   }
   Object.assign(engine, {
-    transaction: (lock: string, work: never) => {
+    transaction: (lock: string, work: never, options: never) => {
       count(lock)
-      return transaction(lock, work)
+      return transaction(lock, work, options)
     },
-    joinTransaction: (lock: string, group: string, item: never, work: never) => {
+    commit: (lock: string, job: never, options: never) => {
       count(lock)
-      return joinTransaction(lock, group, item, work)
+      return commit(lock, job, options)
     },
   })
   return {
     hasWaiter: () => arrived + countWaiting() > 0,
     async release(work) {
-      Object.assign(engine, { transaction, joinTransaction })
+      Object.assign(engine, { transaction, commit })
       if (engine.kind === 'postgres') delayNextCommit()
       release.resolve(work)
       await holding

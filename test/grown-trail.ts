@@ -1,6 +1,6 @@
 /** A long audit trail, written through the code that records reads, many commits' worth at once. */
 import { newId } from '../server/src/crypto/id.ts'
-import { appendBatch } from '../server/src/domain/audit/record.ts'
+import { appendEntries } from '../server/src/domain/audit/append.ts'
 import { type SharedFields, sharedFields } from '../server/src/store/audit/batch.ts'
 import { storeOver } from '../server/src/store/store.ts'
 import type { TestService } from './harness.ts'
@@ -22,7 +22,7 @@ const readOf = (name: string): SharedFields => {
 }
 
 export async function growTrail({ app }: TestService, chain: string, growth: Growth): Promise<void> {
-  const { engine, keys, log, storedLists, now } = app.services
+  const { engine, keys, log, chainMemory, now } = app.services
   const { rows, entriesPerRow = 1, at = now, entityName = () => 'GROWN' } = growth
   const known = new Map<string, SharedFields>()
   const sharedOf = (name: string) => {
@@ -31,13 +31,14 @@ export async function growTrail({ app }: TestService, chain: string, growth: Gro
     return shared
   }
   await engine.transaction(chain, async (transaction) => {
-    const ctx = { keys, log, storedLists, store: storeOver(transaction.db, keys), transaction }
+    const ctx = { keys, log, chainMemory, store: storeOver(transaction.db, keys), transaction }
     for (let row = 0; row < rows; row++) {
       const entries = Array.from({ length: entriesPerRow }, (_, place) => {
         const index = row * entriesPerRow + place
-        return { id: newId(), at: at(index), requestId: 'grown', shared: sharedOf(entityName(index)), lists: [] }
+        return { chain, id: newId(), at: at(index), requestId: 'grown', shared: sharedOf(entityName(index)), lists: [] }
       })
-      await appendBatch(ctx, chain, entries)
+      const remember = await appendEntries(ctx, chain, entries)
+      remember()
     }
   })
 }

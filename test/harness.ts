@@ -20,7 +20,7 @@ import { sessionMaxMs } from '../server/src/domain/session-life.ts'
 import { createLog } from '../server/src/log.ts'
 import { createOutbound } from '../server/src/outbound.ts'
 import { parseAllowList } from '../server/src/outbound-allow.ts'
-import { createStore } from '../server/src/store/store.ts'
+import { storeOver } from '../server/src/store/store.ts'
 import type { Grants } from '../server/src/store/workspace/grant.ts'
 import { type Call, caller } from './caller.ts'
 import { connectPostgres } from './postgres-client.ts'
@@ -184,15 +184,15 @@ export async function addUser(
   const createdAt = services.now()
   const at = { createdAt, lastSeenAt: createdAt, expiresAt: createdAt + sessionMaxMs }
   await services.engine.transaction(`test:${email}`, async ({ db }) => {
-    const store = createStore(db, services.keys)
+    const store = storeOver(db, services.keys)
     const named = { id: userId, email, name: email, preferences: defaultPreferences }
     await store.accounts.insert({ ...named, passwordHash, createdAt, emailVerifiedAt: null })
-    await store.sessions.insert({ id: newId(), userId, type: 'browser', ip: '', userAgent: '', ...at }, session)
+    store.sessions.insert({ id: newId(), userId, type: 'browser', ip: '', userAgent: '', ...at }, session)
     if (!membership) return
     const { workspaceId, role, scope = everything, further = [], isOwner = false } = membership
     const grants: Grants = [{ role, scope }, ...further]
     await store.members.insert({ id: memberId, workspaceId, userId, isOwner, grants, createdAt })
-    await store.changes.append('workspace', workspaceId, createdAt)
+    store.changes.append('workspace', workspaceId, createdAt)
   })
   if (membership) services.snapshots.drop(membership.workspaceId)
   return { id: userId, email, session, memberId }

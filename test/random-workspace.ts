@@ -1,4 +1,5 @@
 /** Random workspaces for properties of access: places, principals with several grants, and their credentials. */
+
 import type { Permission, Role, Scope } from '@coffer/contract/field'
 import fc from 'fast-check'
 import type { Actor, Credential } from '../server/src/domain/actor.ts'
@@ -6,6 +7,7 @@ import { createWorkspaceSnapshots } from '../server/src/domain/cache/workspace-s
 import { type Context, noRequest, type Services } from '../server/src/domain/context.ts'
 import { newRun } from '../server/src/domain/request-run.ts'
 import type { IdentityRecord } from '../server/src/store/oidc.ts'
+import type { ReadStore } from '../server/src/store/store.ts'
 import type { TokenRecord } from '../server/src/store/token.ts'
 import type { Grants } from '../server/src/store/workspace/grant.ts'
 import type { Caller, CallerGrant } from './matrix-right.ts'
@@ -93,8 +95,7 @@ export function servicesOf(services: Services, { containers, principals }: Rando
   const accounts = principals.filter(({ isService }) => isService)
   const { store } = services
   const isHere = async (userId: string) => (members.some(({ id }) => id === userId) ? workspaceId : undefined)
-  const replaced = {
-    ...store,
+  const replaced = withTables(store, {
     workspaces: {
       ...store.workspaces,
       find: async (id: string) => (id === workspaceId ? { ...row(id), slug: 'main' } : undefined),
@@ -135,7 +136,7 @@ export function servicesOf(services: Services, { containers, principals }: Rando
       list: async () =>
         listOf('environment').map(([id, projectId = '']) => ({ ...row(id), projectId, hasPersonalOverrides: false })),
     },
-  }
+  })
   return { ...services, store: replaced, snapshots: createWorkspaceSnapshots(replaced, services.log) }
 }
 
@@ -210,3 +211,7 @@ function credentialOf(
   }
   return { type: kind === 'cli-token' || kind === 'jwt' ? kind : 'static', token, generation: 0, expiresAt: null }
 }
+
+/** The tables of a store are made when they are first used, so a copy of it would have none. */
+const withTables = (store: ReadStore, tables: Partial<ReadStore>): ReadStore =>
+  new Proxy(Object.create(store), { get: (_target, name) => Reflect.get(name in tables ? tables : store, name) })

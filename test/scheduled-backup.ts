@@ -1,16 +1,20 @@
 /** Lets a service make the backups that are due. */
 import { expect, onTestFinished } from 'vitest'
 import { openStaging } from '../server/src/domain/backup/staging.ts'
+import { inQuietTransaction } from '../server/src/domain/transaction.ts'
 import { backUp } from '../server/src/jobs/backup.ts'
 import { sql } from '../server/src/store/engine/sql.ts'
 import type { TestService } from './harness.ts'
 
 /** Until the result is called, the service makes no backup, by itself or by `runBackup`. */
 export async function holdBackups({ app }: TestService): Promise<() => Promise<void>> {
-  const { store, now } = app.services
-  const fence = await store.leases.claim('backup', now(), now() + 365 * 86_400_000)
+  const { services } = app
+  const { now } = services
+  const fence = await inQuietTransaction(services, 'backup', ({ leases }) =>
+    leases.claim('backup', now(), now() + 365 * 86_400_000),
+  )
   if (fence === undefined) throw new Error('a backup is being made')
-  return () => store.leases.release('backup', fence)
+  return () => inQuietTransaction(services, 'backup', ({ leases }) => leases.release('backup', fence))
 }
 
 /** The service looks for itself now and then: waits for its run too, if it was first. */

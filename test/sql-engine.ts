@@ -1,7 +1,7 @@
 /** A database with a few plain tables, open on two nodes, for tests of the SQL layer. */
 import { join } from 'node:path'
 import { openPostgres } from '../server/src/store/engine/postgres.ts'
-import { type Db, type Engine, sql } from '../server/src/store/engine/sql.ts'
+import { type Db, type Engine, type Reader, sql } from '../server/src/store/engine/sql.ts'
 import { openSqlite } from '../server/src/store/engine/sqlite.ts'
 import { createDatabase, type Database } from './harness.ts'
 
@@ -42,12 +42,12 @@ let made = 0
 export const unused = () => `id-${++made}`
 
 export type Item = { id: string; label: string | null; amount: number | null; bytes: Uint8Array | null }
-export const findItem = (db: Db, id: string) =>
-  db.one<Item>(sql`select id, label, amount, bytes from item where id = ${id}`)
+export const findItem = (reader: Reader, id: string) =>
+  reader.one<Item>(sql`select id, label, amount, bytes from item where id = ${id}`)
 export const insertItem = (db: Db, id: string, label: string | null = null) =>
-  db.run(sql`insert into item (id, label) values (${id}, ${label})`)
+  db.count(sql`insert into item (id, label) values (${id}, ${label})`)
 
-export type Settled = { ok: true } | { ok: false; error: unknown }
+type Settled = { ok: true } | { ok: false; error: unknown }
 export const settle = (promise: Promise<unknown>): Promise<Settled> =>
   promise.then(
     () => ({ ok: true }),

@@ -1,7 +1,7 @@
 /** Two workspaces, their people and direct access to the rows: the tests tamper with them and look for new rights. */
 import type { SignedIn } from '@coffer/contract/auth'
 import { expect } from 'vitest'
-import { createStore } from '../server/src/store/store.ts'
+import { storeOver } from '../server/src/store/store.ts'
 import { addUser, createProject, registerOwner, startService, type TestService, type TestUser } from './harness.ts'
 import { type Cell, openRaw, type RawDatabase, type RawRow } from './raw-database.ts'
 
@@ -47,7 +47,7 @@ export function createTamperedWorkspaces() {
     await engine.transaction('test', async ({ db }) => {
       const scope = { all: false, teams: [], projects: [projectId], environments: [] }
       const member = { id: crypto.randomUUID(), workspaceId: mainId, userId: mallory.id, createdAt: Date.now() }
-      await createStore(db, keys).members.insert({ ...member, isOwner: false, grants: [{ role: 'member', scope }] })
+      await storeOver(db, keys).members.insert({ ...member, isOwner: false, grants: [{ role: 'member', scope }] })
     })
     const stranger = await addUser(service, 'stranger@example.com')
     const strange = await service.call<{ id: string }>('POST', '/v1/workspace', {

@@ -7,7 +7,7 @@ import type { IssuedShare } from '@coffer/contract/share'
 import { newId } from '../server/src/crypto/id.ts'
 import { newTypedCode } from '../server/src/crypto/typed-code.ts'
 import { everything } from '../server/src/domain/scope.ts'
-import { createStore } from '../server/src/store/store.ts'
+import { storeOver } from '../server/src/store/store.ts'
 import { createProject, createTeam, createToken, type TestProject, type TestService } from './harness.ts'
 import { createServiceAccount, createServiceToken } from './service-account.ts'
 
@@ -178,7 +178,7 @@ async function createDevice(service: TestService, slug: string): Promise<World['
     expiresAt: createdAt + 24 * 3_600_000,
   } as const
   await services.engine.transaction(`test:${slug}`, async ({ db }) => {
-    await createStore(db, services.keys).devices.insert(login, codes)
+    await storeOver(db, services.keys).devices.insert(login, codes)
   })
   return { userCode: codes.user, deviceCode: codes.device, clientId: login.clientId }
 }
@@ -274,7 +274,7 @@ async function createSyncs(
   const [draft, live, run] = [await start('Being set up'), await start('Running'), newId()]
   const { engine, keys, now } = service.app.services
   await engine.transaction('syncs', async ({ db }) => {
-    const store = createStore(db, keys)
+    const store = storeOver(db, keys)
     const sync = await store.syncs.find(live)
     if (!sync) throw new Error('the sync is missing')
     const settings = {
@@ -293,7 +293,7 @@ async function createSyncs(
     )
     const counts = { created: 1, updated: 0, deleted: 0, unchanged: 0, conflicts: 0, failed: 0 }
     const outcome = { cause: 'first', state: 'succeeded', counts, error: null, attempts: 1, items: [] } as const
-    await store.syncRuns.insert({ id: run, syncId: live, startedAt: now(), endedAt: now(), ...outcome })
+    store.syncRuns.insert({ id: run, syncId: live, startedAt: now(), endedAt: now(), ...outcome })
   })
   return { draft, live, run }
 }

@@ -1,43 +1,40 @@
-import { parseArgs } from 'node:util'
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { times } from '../../test/tier.ts'
-import { type Flags, parseFlags, tokenize } from './flag.ts'
+import { type Flags, parseFlags } from './flag.ts'
 
 const declared: Flags = {
   yes: { type: 'boolean', short: 'y', about: '' },
   quiet: { type: 'boolean', short: 'q', about: '' },
   environment: { type: 'string', short: 'e', about: '' },
   key: { type: 'list', short: 'k', about: '' },
+  all: { type: 'optional', about: '' },
 }
-const options = Object.fromEntries(
-  Object.entries(declared).map(([name, { type, short = '' }]) => [
-    name,
-    { type: type === 'boolean' ? ('boolean' as const) : ('string' as const), short, multiple: type === 'list' },
-  ]),
-)
-const word = fc.oneof(
-  fc.constantFrom('-', '', 'a', '-y', '-yq', '-ye', '-eprod', '-qeprod', '-e', '-x', '-xy', '-e=a', '--yes', '--yes=1'),
-  fc.constantFrom('--environment', '--environment=', '--environment=a=b', '--key', '--key=1', '--other', '--other=2'),
-  // Node reads the second dash of `-a-` as the separator; the program removes the separator before.
-  fc.string().filter((text) => text !== '--' && !/^-[^-].*-/s.test(text)),
-)
+const nothing = { yes: false, quiet: false, key: [] }
 
-test('reads arguments as parseArgs of Node does', () => {
-  fc.assert(
-    fc.property(fc.array(word, { maxLength: 6 }), (args) => {
-      const { tokens } = parseArgs({ args, options, strict: false, allowPositionals: true, tokens: true })
-      const theirs = tokens.map((token) =>
-        token.kind === 'option'
-          ? { name: token.name, rawName: token.rawName, value: token.value, isInline: token.inlineValue === true }
-          : token.kind === 'positional'
-            ? token.value
-            : '--',
-      )
-      expect(tokenize(declared, args)).toEqual(theirs)
-    }),
-    { numRuns: times(2_000, 50_000) },
-  )
+test.each([
+  [['a', '-', ''], {}, ['a', '-', '']],
+  [['-yq', 'a'], { yes: true, quiet: true }, ['a']],
+  [['-eprod', '--key', '1', '-k=2', '--key='], { environment: 'prod', key: ['1', '=2', ''] }, []],
+  [['-qeprod', 'a'], { quiet: true, environment: 'prod' }, ['a']],
+  [['-ye', 'prod'], { yes: true, environment: 'prod' }, []],
+  [['--environment', 'a=b', 'c', '--yes'], { environment: 'a=b', yes: true }, ['c']],
+  [['--environment=a=b', '--all', 'c'], { environment: 'a=b', all: '' }, ['c']],
+  [['-qe-'], { quiet: true, environment: '-' }, []],
+  [['--all=1', 'a'], { all: '1' }, ['a']],
+])('%j is read', (given, flags, args) => {
+  expect(parseFlags(declared, given, 'coffer run')).toEqual({ flags: { ...nothing, ...flags }, args })
+})
+
+test.each([
+  ['-x', '-x is not a flag of coffer run.'],
+  ['-yx', '-x is not a flag of coffer run.'],
+  ['-y-', '-- is not a flag of coffer run.'],
+  ['-y-eprod', '-- is not a flag of coffer run.'],
+  ['--other=secret', '--other is not a flag of coffer run.'],
+  ['--__proto__=secret', '--__proto__ is not a flag of coffer run.'],
+  ['--yes=secret', '--yes takes no value.'],
+  ['-y=secret', '-= is not a flag of coffer run.'],
+])('%s is refused, and no value is in the error', (given, message) => {
+  expect(() => parseFlags(declared, [given], 'coffer run')).toThrow(message)
 })
 
 test.each(['-KdQ3yUvW', '--dQ3yUvW', '-', '-yUvW', '--environments'])('%s is a value after a flag', (value) => {

@@ -59,10 +59,12 @@ export function parseFlags(declared: Flags, given: readonly string[], command: s
     if (type === 'list') flags[name] = []
   }
   for (const token of tokenize(declared, given)) {
-    if (typeof token === 'string') {
-      positionals.push(token)
+    if (token.kind === 'positional') {
+      positionals.push(token.value)
       continue
     }
+    // The separator was removed before: Node found one in joined flags such as `-q-`.
+    if (token.kind === 'option-terminator') throw unknownFlag('--', declared, command)
     const flag = Object.hasOwn(declared, token.name) ? declared[token.name] : undefined
     if (!flag) throw unknownFlag(token.rawName, declared, command)
     if (flag.type === 'boolean') {
@@ -70,9 +72,9 @@ export function parseFlags(declared: Flags, given: readonly string[], command: s
       flags[token.name] = true
       continue
     }
-    const isMissing = token.value === undefined || (!token.isInline && isFlag(declared, token.value))
-    if (isMissing) throw usageError(`${token.rawName} needs a value.`, `--${token.name}=${flag.value ?? 'VALUE'}`)
-    const value = token.value ?? ''
+    const value = token.value ?? (flag.type === 'optional' ? '' : undefined)
+    if (value === undefined || (token.inlineValue === false && isFlag(declared, value)))
+      throw usageError(`${token.rawName} needs a value.`, `--${token.name}=${flag.value ?? 'VALUE'}`)
     if (flag.choices && !flag.choices.includes(value)) {
       const near = flag.nearest?.(value)
       throw usageError(
@@ -87,42 +89,17 @@ export function parseFlags(declared: Flags, given: readonly string[], command: s
   return { flags, args: positionals }
 }
 
-type FlagToken = {
-  readonly name: string
-  /** As it was given, such as `-e`. */
-  readonly rawName: string
-  readonly value: string | undefined
-  /** True for `--name=value` and `-nvalue`. */
-  readonly isInline: boolean
-}
-
-/** Flags, and arguments as texts. As parseArgs of node:util, whose loading takes a tenth of the start. */
-export function tokenize(declared: Flags, given: readonly string[]): (FlagToken | string)[] {
-  const tokens: (FlagToken | string)[] = []
-  const left = [...given]
-  const nameOf = (short: string) => Object.keys(declared).find((name) => declared[name]?.short === short) ?? short
-  const typeOf = (name: string) => (Object.hasOwn(declared, name) ? declared[name]?.type : undefined)
-  const takesNext = (name: string) => ['string', 'list'].includes(typeOf(name) ?? '')
-  for (let arg = left.shift(); arg !== undefined; arg = left.shift()) {
-    const equals = arg.indexOf('=', 3)
-    if (arg.startsWith('--') && arg.length > 2) {
-      const name = arg.slice(2, equals < 0 ? undefined : equals)
-      const inline = equals < 0 ? (typeOf(name) === 'optional' ? '' : undefined) : arg.slice(equals + 1)
-      const value = inline ?? (takesNext(name) ? left.shift() : undefined)
-      tokens.push({ name, rawName: `--${name}`, value, isInline: inline !== undefined })
-    } else if (arg.startsWith('-') && arg.length > 1 && arg !== '--') {
-      // `-qv` is `-q -v`, and `-eprod` is `-e prod`.
-      for (let at = 1; at < arg.length; at++) {
-        const name = nameOf(arg.charAt(at))
-        const rest = arg.slice(at + 1)
-        const isTaking = takesNext(name)
-        const value = isTaking ? rest || left.shift() : undefined
-        tokens.push({ name, rawName: `-${arg.charAt(at)}`, value, isInline: isTaking && rest !== '' })
-        if (isTaking) break
-      }
-    } else tokens.push(arg)
-  }
-  return tokens
+/** Short flags may be joined: `-qv` is `-q -v`, and `-eprod` is `-e prod`. */
+function tokenize(declared: Flags, given: readonly string[]) {
+  const options = Object.fromEntries(
+    Object.entries(declared).map(([name, { type, short }]) => {
+      const takesNext = type === 'string' || type === 'list'
+      return [name, { type: takesNext ? ('string' as const) : ('boolean' as const), ...(short && { short }) }]
+    }),
+  )
+  const { parseArgs } = process.getBuiltinModule('node:util')
+  // Not strict: the errors of Node quote arguments.
+  return parseArgs({ args: [...given], options, strict: false, allowPositionals: true, tokens: true }).tokens
 }
 
 /** Whether an argument is one of these flags. Other values may begin with a dash, as every 64th digest does. */

@@ -1,12 +1,12 @@
 /** Assembles the service on its store. The only place where the layers meet. */
+
 import type { Server } from 'node:http'
 import { Server as NetServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from './config.ts'
 import { createStrangerRecords } from './domain/audit/anonymous-limit.ts'
+import { createChainMemory } from './domain/audit/chain-memory.ts'
 import { createRecordLimit } from './domain/audit/record-limit.ts'
-import { createReadRecorder } from './domain/audit/record-read.ts'
-import { createStoredLists } from './domain/audit/stored-list.ts'
 import { createSetupCode } from './domain/auth/setup-code.ts'
 import { createSetupCodeFile } from './domain/auth/setup-code-file.ts'
 import { readBackupState } from './domain/backup/state.ts'
@@ -42,8 +42,9 @@ import { createLongWork } from './long-work.ts'
 import { createMail, type Mail } from './mail.ts'
 import { findStore, makeStore, type OpenStore } from './open-store.ts'
 import { createOutbound } from './outbound.ts'
+import { readOnly } from './store/engine/sql.ts'
 import type { OpenMode } from './store/engine/sqlite-connection.ts'
-import { createStore, type Store } from './store/store.ts'
+import { type Store, storeOver } from './store/store.ts'
 import { openTls, type Tls } from './tls/tls.ts'
 import { readVersion } from './version.ts'
 
@@ -251,18 +252,17 @@ async function assemble(
   now: () => number,
   replacements: Partial<Replacements>,
 ): Promise<Services> {
-  const store = createStore(engine, keys)
+  const store = storeOver(readOnly(engine), keys)
   const snapshots = createWorkspaceSnapshots(store, log)
   const usage = createUsage()
-  const later = (work: (store: Store) => Promise<void>) => {
+  const later = (work: (store: Store) => Promise<void> | void) => {
     inQuietTransaction({ engine, keys }, 'later', work).catch((error) => log.warn('put off', traceOf(error)))
   }
   const credentials = createCredentials({ store, keys, snapshots, usage, issuer: config.publicUrl, later, now })
   const environmentVersions = createEnvironmentVersions()
   const responseCache = createResponseCache(environmentVersions)
   const counts = createCounts(store)
-  const storedLists = createStoredLists()
-  const reads = createReadRecorder({ engine, keys, log, storedLists })
+  const chainMemory = createChainMemory()
   const outbound = replacements.outbound ?? createOutbound({ allow: config.outboundAllow })
   const issuers = createIssuers(outbound, now)
   const refusals = createRecordLimit(now, exchangeRefusals)
@@ -275,8 +275,7 @@ async function assemble(
     environmentVersions,
     responseCache,
     counts,
-    storedLists,
-    reads,
+    chainMemory,
     issuers,
     refusals,
     strangers,
@@ -296,6 +295,7 @@ async function assemble(
     setupCodeFile: createSetupCodeFile(config.dataDir, log),
     startedAt: now(),
     slots: createSlots(),
+    lastBackup: { startedAt: undefined },
   }
   return { config, engine, store, keys, ...memories, ...outside, ...own, now, log }
 }

@@ -4,14 +4,15 @@ import type { Log } from '../log.ts'
 import type { LongWork } from '../long-work.ts'
 import type { Mail } from '../mail.ts'
 import type { Outbound } from '../outbound.ts'
+import type { ChangeSubject } from '../store/change.ts'
 import type { Engine, Transaction } from '../store/engine/sql.ts'
 import type { Keys } from '../store/key/key.ts'
-import type { Store } from '../store/store.ts'
+import type { ReadStore, Store } from '../store/store.ts'
 import { type Actor, anonymous } from './actor.ts'
 import type { StrangerRecords } from './audit/anonymous-limit.ts'
-import type { ReadRecorder } from './audit/read-recorder.ts'
+import type { ChainMemory } from './audit/chain-memory.ts'
+import type { Entry } from './audit/event.ts'
 import type { RecordLimit } from './audit/record-limit.ts'
-import type { StoredLists } from './audit/stored-list.ts'
 import type { SetupCode } from './auth/setup-code.ts'
 import type { SetupCodeFile } from './auth/setup-code-file.ts'
 import type { Counts } from './cache/count.ts'
@@ -40,7 +41,7 @@ export type Services = {
   readonly setupCode: SetupCode
   readonly setupCodeFile: SetupCodeFile
   readonly engine: Engine
-  readonly store: Store
+  readonly store: ReadStore
   readonly keys: Keys
   readonly pendingChanges: PendingChanges
   readonly snapshots: WorkspaceSnapshots
@@ -49,8 +50,7 @@ export type Services = {
   readonly environmentVersions: EnvironmentVersions
   readonly responseCache: ResponseCache
   readonly counts: Counts
-  readonly storedLists: StoredLists
-  readonly reads: ReadRecorder<Context>
+  readonly chainMemory: ChainMemory
   readonly slots: Slots
   readonly longWork: LongWork
   /** Undefined if no mail server is configured. */
@@ -61,6 +61,8 @@ export type Services = {
   readonly strangers: StrangerRecords
   readonly outbound: Outbound
   readonly syncStats: SyncStats
+  /** When the last backup of this process began, whatever the store says: a wrong clock may have written it. */
+  readonly lastBackup: { startedAt: number | undefined }
   /** Waits between two calls to a vendor. */
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>
   readonly now: () => number
@@ -80,7 +82,23 @@ type RequestInfo = {
 }
 
 export type Context = Services & { readonly actor: Actor; readonly request: RequestInfo; readonly run: Run }
-export type WriteContext = Context & { readonly transaction: Transaction }
+/** What a transaction does beside its own statements; its link writes it. */
+export type Outcome = {
+  readonly entries: Entry[]
+  /** Chains whose head is signed anew, even without an entry. */
+  readonly signed: Set<string>
+  /** By subject and id. */
+  readonly stale: Map<string, { readonly subject: ChangeSubject; readonly subjectId: string }>
+}
+
+export type WriteContext = Context & { readonly store: Store; readonly transaction: Transaction & Outcome }
+
+/** The services that write outcomes. */
+export type LinkServices = Pick<
+  Services,
+  | ('keys' | 'log' | 'now' | 'chainMemory' | 'pendingChanges')
+  | ('snapshots' | 'credentials' | 'environmentVersions' | 'counts' | 'setupCodeFile')
+>
 
 /** For background work: its results stay in the process, so there is no response to reserve memory for. */
 export const noRequest = { ip: '', userAgent: '', reserve: () => undefined, hasHungUp: () => false } as const

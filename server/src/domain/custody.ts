@@ -25,8 +25,8 @@ export async function moveMasterKey(ctx: Context, { key, custody, wrapped }: New
   await inTransaction(ctx, systemChain, async (ctx) => {
     const { current } = await findCustody(ctx.transaction.db)
     await ctx.keys.handOver(ctx.transaction.db, { key: master, custody, wrapped }, ctx.now())
-    await announce(ctx, 'keyring', 'master')
-    await record(ctx, {
+    announce(ctx, 'keyring', 'master')
+    record(ctx, {
       chain: systemChain,
       action: 'ROTATE',
       entity: { type: 'master-key', id: 'master', name: custody.kind },
@@ -51,7 +51,7 @@ export async function finishMove(ctx: Context, settleMs = defaultSettleMs): Prom
     if ((await findCustody(ctx.transaction.db)).former.length > former.length) throw new Failure('conflict', movedAgain)
     const removed = await removeHandovers(ctx.transaction.db)
     const entity = { type: 'master-key', id: 'master', name: 'former' }
-    if (removed > 0) await record(ctx, { chain: systemChain, action: 'DELETE', entity })
+    if (removed > 0) record(ctx, { chain: systemChain, action: 'DELETE', entity })
     return removed
   })
 }

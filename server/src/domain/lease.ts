@@ -2,7 +2,7 @@
  * A lease that one run of several nodes holds, acquired with a claim and renewed while the run lasts. Another claim, or a
  * person's decision, raises the fence: the run has then lost its lease and must stop.
  */
-import type { Store } from '../store/store.ts'
+import type { ReadStore, Store } from '../store/store.ts'
 import type { Services } from './context.ts'
 import { minuteMs, secondMs } from './time.ts'
 import { inQuietTransaction } from './transaction.ts'
@@ -15,7 +15,7 @@ class LostLease extends Error {}
 
 /** Where the lease is stored. */
 type LeaseRow = {
-  isHeld(store: Store): Promise<boolean>
+  isHeld(store: ReadStore): Promise<boolean>
   /** False if the lease is lost. */
   renew(store: Store, leaseUntil: number): Promise<boolean>
 }
@@ -28,7 +28,7 @@ export type Lease = {
   /** Renews the lease in the caller's transaction, which fails if the lease is lost. */
   renew(store: Store): Promise<void>
   /** Renews the lease and runs `work`, in a transaction of its own. */
-  write(work: (store: Store) => Promise<void>): Promise<void>
+  write(work: (store: Store) => Promise<void> | void): Promise<void>
   /** Call before the end is recorded: a later renewal would extend the lease. */
   stopRenewing(): Promise<void>
   /** Time at which the lease ends unless it is renewed. */

@@ -1,5 +1,5 @@
 /** Principals hold grants: members, and service accounts in the shape of a member. */
-import type { Store } from '../store/store.ts'
+import type { ReadStore } from '../store/store.ts'
 import type { Member } from '../store/workspace/member.ts'
 import type { ServiceAccount } from '../store/workspace/service-account.ts'
 import { type Rights, toRights } from './grant.ts'
@@ -21,7 +21,7 @@ export function servicePrincipal(serviceAccount: ServiceAccount): Principal {
 
 /** Reads the store, not the snapshot. `id` is that of a user or of a service account. */
 export async function findStoredPrincipal(
-  store: Store,
+  store: ReadStore,
   id: string,
   workspaceId: string,
 ): Promise<Principal | undefined> {

@@ -52,8 +52,8 @@ export class Exchange {
   reservation: Reservation | undefined = undefined
   /** True once a read is recorded or a change committed: the response may no longer be refused for lack of memory. */
   isOwed = false
-  /** Set by `admit`, before any route runs. */
-  ctx: Context = undefined as unknown as Context
+  /** Set by `admit` for every request of the API that it does not refuse. */
+  admitted: Context | undefined = undefined
   statusCode = 200
   payload: Payload | undefined = undefined
   readonly answerHeaders: Record<string, string | number> = {}
@@ -63,6 +63,12 @@ export class Exchange {
     this.response = response
     this.id = id
     this.url = url
+  }
+
+  /** For all that runs after `admit`, as the routes of the API do. */
+  get ctx(): Context {
+    if (!this.admitted) throw new Error('the exchange has no context: its request was not admitted')
+    return this.admitted
   }
 
   get headers(): IncomingHttpHeaders {

@@ -85,7 +85,7 @@ describe('a change on one node takes effect on both:', () => {
     resumeReads()
     // One statement: on SQLite, a job of the other node would block this process while it waits for a long transaction.
     await here.app.services.engine.transaction('test', ({ db }) =>
-      db.run(sql`
+      db.count(sql`
         with recursive many (number) as (select 1 union all select number + 1 from many where number < 25000)
         insert into change (subject, subject_id, at) select 'user', 'nobody', ${Date.now()} from many`),
     )
@@ -126,7 +126,7 @@ describe('a change on one node takes effect on both:', () => {
     await nodes.warm([owner.session])
     await cleanUp({ ...here.app.services, now: () => Date.now() + 3_660_000 })
     await engine.transaction('test', ({ db }) =>
-      db.run(
+      db.count(
         engine.kind === 'sqlite'
           ? sql`update sqlite_sequence set seq = seq + ${missed} where name = 'change'`
           : sql`select setval(pg_get_serial_sequence('change', 'sequence'),
@@ -256,7 +256,7 @@ describe('a change on one node takes effect on both:', () => {
     await createProject(here, owner.session, `before-${made}`)
     await hear(there)
     await engine.transaction('test', ({ db }) =>
-      db.run(
+      db.count(
         engine.kind === 'sqlite'
           ? sql`update sqlite_sequence set seq = seq + ${200_000} where name = 'change'`
           : sql`select setval(pg_get_serial_sequence('change', 'sequence'),
@@ -298,7 +298,7 @@ test('after a failover that lost the newest changes, their numbers are not taken
     await hear(there)
     const kept = await store.changes.newest()
     await engine.transaction('test', ({ db }) =>
-      db.run(sql`
+      db.count(sql`
         with recursive many (number) as (select 1 union all select number + 1 from many where number < 500)
         insert into change (subject, subject_id, at) select 'user', 'nobody', ${Date.now()} from many`),
     )
@@ -306,8 +306,8 @@ test('after a failover that lost the newest changes, their numbers are not taken
     await nodes.warm([token])
     const connect = [await cutOff(here), await cutOff(there)]
     await engine.transaction('test', async ({ db }) => {
-      await db.run(sql`delete from change where sequence > ${kept}`)
-      await db.run(
+      db.write(sql`delete from change where sequence > ${kept}`)
+      db.write(
         engine.kind === 'sqlite'
           ? sql`update sqlite_sequence set seq = ${kept} where name = 'change'`
           : sql`select setval(pg_get_serial_sequence('change', 'sequence'), ${kept})`,

@@ -7,7 +7,6 @@ import { pipeline as pipe, Readable } from 'node:stream'
 import findMyWay from 'find-my-way'
 import { setBounded } from '../bounded-map.ts'
 import { confirmRights } from '../domain/access/confirm.ts'
-import type { Context } from '../domain/context.ts'
 import type { Run } from '../domain/request-run.ts'
 import { nextRun, releaseSlots } from '../domain/slot.ts'
 import { StartOver } from '../domain/start-over.ts'
@@ -174,11 +173,11 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
   }
 
   function fail(error: unknown, exchange: Exchange): void {
-    const { response, ctx }: { response: ServerResponse; ctx: Context | undefined } = exchange
+    const { response, admitted } = exchange
     exchange.reservation?.release()
     exchange.reservation = undefined
     try {
-      if (ctx) releaseSlots(ctx)
+      if (admitted) releaseSlots(admitted)
       stages.onError(error, exchange)
       if (!response.headersSent) answer(exchange)
       // A truncated response must not look complete.
@@ -220,8 +219,8 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
   }
 
   /** The caller may have lost its rights during a wait. A change that has committed is answered regardless. */
-  async function confirmAgain({ route, isOwed, ctx }: Exchange): Promise<void> {
-    if (route?.endpoint && !isOwed) await confirmRights(ctx)
+  async function confirmAgain({ route, isOwed, admitted }: Exchange): Promise<void> {
+    if (route?.endpoint && admitted && !isOwed) await confirmRights(admitted)
   }
 
   function send(exchange: Exchange): void {

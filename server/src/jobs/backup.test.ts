@@ -18,6 +18,8 @@ import { runBackup } from '../../../test/scheduled-backup.ts'
 import { openStaging } from '../domain/backup/staging.ts'
 import { readBackupState } from '../domain/backup/state.ts'
 import { verifyBackup } from '../domain/backup/verify.ts'
+import { inQuietTransaction } from '../domain/transaction.ts'
+import type { Store } from '../store/store.ts'
 import { backUp } from './backup.ts'
 
 const hour = 3_600_000
@@ -34,6 +36,8 @@ afterEach(() => service.stop())
 async function start(settings: Record<string, string> = {}): Promise<void> {
   service = await startService({ COFFER_BACKUP_TO: folder, ...settings })
 }
+const quietly = <Result>(work: (store: Store) => Promise<Result> | Result) =>
+  inQuietTransaction(service.app.services, 'test', work)
 const run = (afterMs = 0, one = service) => runBackup(one, afterMs)
 const stored = async () => (await readdir(folder)).toSorted()
 const backups = async () => (await stored()).filter((name) => name.endsWith('.backup'))
@@ -82,7 +86,7 @@ test('old backups are removed by the rule, and files of others stay', async () =
   for (const name of foreign) await writeFile(join(folder, name), 'x')
   const unverified = 'coffer-20200101T000000Z-abcdef.backup'
   await writeFile(join(folder, unverified), 'x')
-  await service.app.services.store.backups.insert({ id: 'killed', target: folder, name: unverified, startedAt: 1 })
+  await quietly(({ backups }) => backups.insert({ id: 'killed', target: folder, name: unverified, startedAt: 1 }))
   for (let count = 0; count < 4; count++) await run(day + 1)
   const names = await backups()
   expect(names.length).toBe(2)
@@ -211,10 +215,12 @@ test('a staged backup that is stored hours later is as old as its contents, and 
 test('a run that is dated in the future hides no failure, and is no reason for another run at every look', async () => {
   await start()
   service.clock.fixedAt = Date.now()
-  const { store, now } = service.app.services
+  const { now } = service.app.services
   const startedAt = now() + 30 * day
-  await store.backups.insert({ id: 'future', target: folder, name: 'future', startedAt })
-  await store.backups.finish('future', { finishedAt: startedAt, verifiedAt: startedAt, bytes: 1, error: null })
+  await quietly(async ({ backups }) => {
+    backups.insert({ id: 'future', target: folder, name: 'future', startedAt })
+    await backups.finish('future', { finishedAt: startedAt, verifiedAt: startedAt, bytes: 1, error: null })
+  })
   await run()
   expect((await backups()).length).toBe(1)
   await run(61_000)
@@ -232,10 +238,12 @@ test('runs of one process begin a minute apart, whatever the store says', async 
   await start()
   service.clock.fixedAt = Date.now()
   await writeFile(folder, 'no folder')
-  const { store, now } = service.app.services
+  const { now } = service.app.services
   const end = { finishedAt: now() + 30 * day, verifiedAt: null, bytes: null, error: 'The clock was wrong.' }
-  await store.backups.insert({ id: 'odd', target: folder, name: 'odd', startedAt: now() + hour / 2 })
-  await store.backups.finish('odd', end)
+  await quietly(async ({ backups }) => {
+    backups.insert({ id: 'odd', target: folder, name: 'odd', startedAt: now() + hour / 2 })
+    await backups.finish('odd', end)
+  })
   await run()
   await run(59_000)
   expect(logged('a backup failed').length).toBe(1)
@@ -245,13 +253,15 @@ test('runs of one process begin a minute apart, whatever the store says', async 
 
 test('a run that was killed leaves a lease and files, which the next run ends and removes', async () => {
   await start()
-  const { store, config, now } = service.app.services
+  const { config, now } = service.app.services
   const { folder: stagingFolder } = await openStaging(config)
   const name = 'coffer-20200101T000000Z-abcdef.backup'
   for (const left of [name, `${name}.part`, `${name}.unverified`]) await writeFile(join(stagingFolder, left), 'x')
   await mkdir(join(stagingFolder, 'coffer-verify-0123456789ab'))
-  await store.leases.claim('backup', now(), now() + 60_000)
-  await store.backups.insert({ id: 'killed', target: folder, name, startedAt: now() - 1 })
+  await quietly(async ({ backups, leases }) => {
+    await leases.claim('backup', now(), now() + 60_000)
+    backups.insert({ id: 'killed', target: folder, name, startedAt: now() - 1 })
+  })
   await backUp(service.app.services, going)
   await expect(backups()).rejects.toThrow('ENOENT')
   await run(61_000)

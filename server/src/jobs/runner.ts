@@ -10,7 +10,7 @@ import { backUp } from './backup.ts'
 import { cleanUp } from './cleanup.ts'
 import { createClockJob } from './clock.ts'
 import { createIntegrityJob } from './integrity.ts'
-import { createMemoryJob } from './memory.ts'
+import { createMemoryJob, lookMs } from './memory.ts'
 import { endShares } from './share.ts'
 import { pushSyncs } from './sync.ts'
 import { flushUsage } from './usage.ts'
@@ -70,7 +70,7 @@ export function startJobs(services: Services): Runner {
   const node = createNode(services)
   const own: readonly Job[] = [
     { name: 'clock', everyMs: 60_000, run: createClockJob(services) },
-    { name: 'memory', everyMs: 5_000, run: createMemoryJob(services) },
+    { name: 'memory', everyMs: lookMs, run: createMemoryJob(services) },
     { name: 'integrity', firstMs: 10_000, everyMs: 60_000, run: createIntegrityJob() },
     { name: 'node', firstMs: 500, everyMs: nodeBeatMs, run: node.beat },
   ]

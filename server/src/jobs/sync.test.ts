@@ -44,7 +44,7 @@ test('slow targets of one workspace leave slots to the syncs of another', async 
   const idOf = () => environment?.id ?? ''
   await setUpSync({ ...world, project: { ...project, id: other.id, idOf } }, { prefix: 'Q_' })
   // Every sync as if it had its own credential; the one of the other workspace comes last.
-  await engine.transaction('test', ({ db }) => db.run(sql`update sync set concurrency = 10, due_at = 1`))
+  await engine.transaction('test', ({ db }) => db.count(sql`update sync set concurrency = 10, due_at = 1`))
   isSlow = true
   const stop = new AbortController()
   const pushing = pushSyncs({ ...services, config: { ...services.config, sync: true } }, stop.signal)

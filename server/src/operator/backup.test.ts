@@ -145,11 +145,14 @@ test.each([
 test('a backup that does not verify leaves no file', async () => {
   const other = await startService()
   await registerOwner(other)
-  await tamper(other.settings, (db) => db.run(sql`update member set role = 'viewer'`))
+  await tamper(other.settings, (db) => db.count(sql`update member set role = 'viewer'`))
   const folder = join(other.dataDir, 'folder')
   await mkdir(folder)
-  const { code, out } = await runHere(['backup', folder], other.settings)
-  expect([code, out]).toEqual([1, expect.stringContaining('Changed outside of Coffer: 1 memberships.')])
+  const { code, out, err } = await runHere(['backup', folder], other.settings)
+  expect([code, out]).toEqual([1, expect.stringContaining('  wrong  Changed outside of Coffer: 1 memberships.')])
+  expect(err).toMatch(
+    /^The backup could not be verified, so it was not stored: Changed outside of Coffer: 1 memberships\./,
+  )
   expect(await readdir(folder)).toEqual([])
   await other.stop()
 })

@@ -8,7 +8,7 @@ import { ConfigError } from '../config-error.ts'
 import { syncFolder } from '../domain/backup/file.ts'
 import type { BackupProgress, Manifest } from '../domain/backup/manifest.ts'
 import type { MarkerContext } from '../domain/backup/marker.ts'
-import { type Verdict, verifyBackup } from '../domain/backup/verify.ts'
+import { notVerified, type Verdict, verifyBackup } from '../domain/backup/verify.ts'
 import { writeBackup } from '../domain/backup/write.ts'
 import { findMasterAccess } from '../open-store.ts'
 import type { MasterAccess } from '../store/key/key.ts'
@@ -53,7 +53,7 @@ async function writeVerified(
     if (!verdict.ok) {
       printProblems(verdict, print)
       print(`This is no backup, and ${shown} was not made: run "doctor", then make another.\n`)
-      return 1
+      throw notVerified(verdict)
     }
     await rename(unverified, file)
   } finally {

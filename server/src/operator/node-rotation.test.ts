@@ -25,9 +25,9 @@ import { masterWrapKey } from '../crypto/keyring.ts'
 import { createBearer, tokenPrefix } from '../crypto/token.ts'
 import { createChangeFollower } from '../domain/cache/change-follower.ts'
 import { createLog } from '../log.ts'
-import { type Db, type Engine, sql } from '../store/engine/sql.ts'
+import { type Db, type Engine, readOnly, sql } from '../store/engine/sql.ts'
 import { openKeys } from '../store/key/key.ts'
-import { createStore } from '../store/store.ts'
+import { storeOver } from '../store/store.ts'
 import { tokenStore } from '../store/token.ts'
 
 const workspace = '/v1/workspace/main'
@@ -291,7 +291,7 @@ describe('after a rotation', () => {
 
     async function requireLocated(value: string): Promise<{ id: string; workspaceId: string }> {
       const { engine, keys } = service.app.services
-      const found = await createStore(engine, keys).tokens.locate(value)
+      const found = await storeOver(readOnly(engine), keys).tokens.locate(value)
       if (!found) throw new Error('the token is not found')
       expect(found.isUnderOldRoot).toBe(true)
       return found

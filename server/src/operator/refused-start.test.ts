@@ -300,19 +300,19 @@ describe('startup is refused', () => {
   })
 
   test('with a damaged store, even if the service already listens', async () => {
-    await tamper(database.settings, (db) => db.run(sql`alter table account rename to elsewhere`))
+    await tamper(database.settings, (db) => db.count(sql`alter table account rename to elsewhere`))
     const { code, out, err } = await runApart([], { ...database.settings, COFFER_PORT: '0' })
-    await tamper(database.settings, (db) => db.run(sql`alter table elsewhere rename to account`))
+    await tamper(database.settings, (db) => db.count(sql`alter table elsewhere rename to account`))
     expect({ code, out }, err).toEqual({ code: 1, out: '' })
     expect(err).toMatch(/^Coffer stopped unexpectedly \((Error ERR_SQLITE_ERROR 1|error 42P01)\)\.\n/)
   })
 
   test('on the schema of a newer version', async () => {
     await tamper(database.settings, (db) =>
-      db.run(sql`insert into schema_step (step, name, applied_at) values (9999, 'future', 1)`),
+      db.count(sql`insert into schema_step (step, name, applied_at) values (9999, 'future', 1)`),
     )
     await expectRefusal({}, /^Coffer cannot start\. The database was migrated by a newer version of Coffer \(step 9999/)
-    await tamper(database.settings, (db) => db.run(sql`delete from schema_step where step = 9999`))
+    await tamper(database.settings, (db) => db.count(sql`delete from schema_step where step = 9999`))
     const service = await openService(database.settings, database.dataDir)
     expect((await service.call('GET', '/readyz')).status).toBe(200)
     await service.stop()

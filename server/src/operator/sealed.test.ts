@@ -177,9 +177,9 @@ test('shares that do not open the store are dropped, and it stays sealed', async
   const custody = before?.custody ?? ''
   const changed = custody.replace(/"check":"\w+"/, `"check":"${'0'.repeat(16)}"`)
   expect(changed).not.toBe(custody)
-  await tamper(database.settings, (db) => db.run(sql`update instance set custody = ${changed} where id = 1`))
+  await tamper(database.settings, (db) => db.count(sql`update instance set custody = ${changed} where id = 1`))
   const service = await serve(settings)
-  await tamper(database.settings, (db) => db.run(sql`update instance set custody = ${custody} where id = 1`))
+  await tamper(database.settings, (db) => db.count(sql`update instance set custody = ${custody} where id = 1`))
   const ended = await unseal(share(1), share(2), share(3))
   expect(ended).toMatchObject({ code: 1, out: expect.stringContaining('all were dropped, begin again') })
   expect((await unseal()).out).toContain('0 of 3 shares')

@@ -19,6 +19,7 @@ import { openRaw, type RawDatabase, type RawRow } from '../../../test/raw-databa
 import { until } from '../../../test/wait.ts'
 import { newId } from '../crypto/id.ts'
 import { systemChain } from '../domain/audit/event.ts'
+import { inQuietTransaction } from '../domain/transaction.ts'
 import { findBrokenSets } from '../domain/workspace/row-set.ts'
 
 const nothing = { all: false, teams: [], projects: [], environments: [] }
@@ -83,15 +84,14 @@ testOfNodes('before the end, a node of the version before may write rows', async
 })
 
 testOfNodes('a live node of an earlier version is named, and keeps the upgrade from ending', async () => {
-  const { nodes } = service.app.services.store
   const old = { id: newId(), name: 'old\u001b[2J', version: '0.1.9', level: 0, seenAt: Date.now() }
-  await nodes.save(old)
+  await inQuietTransaction(service.app.services, 'test', ({ nodes }) => nodes.save(old))
   expect((await run('upgrade', 'status')).out).toContain('  node   "old\\u001b[2J": version 0.1.9, last seen')
   expect(await run('upgrade', 'finish')).toMatchObject({
     code: 1,
     err: 'The node "old\\u001b[2J" still runs version 0.1.9: upgrade it first, or stop it and wait two minutes.\n',
   })
-  await nodes.remove(old.id)
+  await inQuietTransaction(service.app.services, 'test', ({ nodes }) => nodes.remove(old.id))
   expect(service.app.services.keys.level).toBe(0)
 })
 

@@ -34,7 +34,7 @@ import { openRaw, type RawDatabase, type RawRow } from '../../../test/raw-databa
 import { newId } from '../crypto/id.ts'
 import { createBearer, hashBearer, tokenPrefix } from '../crypto/token.ts'
 import { everything } from '../domain/scope.ts'
-import { createStore } from './store.ts'
+import { storeOver } from './store.ts'
 
 const nothing: Scope = { all: false, teams: [], projects: [], environments: [] }
 const [root, members] = ['/v1/workspace/main', '/v1/workspace/main/rbac']
@@ -224,7 +224,7 @@ test('an old node refuses the tokens of a service account', async () => {
   const { engine, keys } = after.app.services
   const [accountId, tokenId, createdAt] = [newId(), newId(), 1]
   await engine.transaction('service', async ({ db }) => {
-    const store = createStore(db, keys)
+    const store = storeOver(db, keys)
     const grants = [{ role: 'admin', scope: everything }] as const
     await store.serviceAccounts.insert({
       ...{ id: accountId, workspaceId, name: 'deploy', grants: [...grants], createdBy: owner.id, createdAt },

@@ -14,9 +14,9 @@ export type BackupRecord = {
 
 export function backupStore(db: Db) {
   return {
-    async insert(record: Pick<BackupRecord, 'id' | 'target' | 'name' | 'startedAt'>): Promise<void> {
+    insert(record: Pick<BackupRecord, 'id' | 'target' | 'name' | 'startedAt'>): void {
       const { id, target, name, startedAt } = record
-      await db.run(sql`
+      db.write(sql`
         insert into backup (id, target, name, started_at) values (${id}, ${target}, ${name}, ${startedAt})`)
     },
 
@@ -25,7 +25,7 @@ export function backupStore(db: Db) {
       id: string,
       end: Pick<BackupRecord, 'finishedAt' | 'verifiedAt' | 'bytes' | 'error'>,
     ): Promise<boolean> {
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         update backup set finished_at = ${end.finishedAt}, verified_at = ${end.verifiedAt}, bytes = ${end.bytes},
           error = ${end.error}
         where id = ${id}`)
@@ -64,8 +64,8 @@ export function backupStore(db: Db) {
     },
 
     /** Ends the rows of runs that were killed. Call with the lease, so that no run is under way. */
-    async endUnfinished(target: string, nowMs: number, error: string): Promise<void> {
-      await db.run(sql`
+    endUnfinished(target: string, nowMs: number, error: string): void {
+      db.write(sql`
         update backup set finished_at = ${nowMs}, error = ${error} where target = ${target} and finished_at is null`)
     },
 
@@ -75,8 +75,8 @@ export function backupStore(db: Db) {
       return row?.at ?? 0
     },
 
-    async removeBefore(target: string, beforeMs: number): Promise<void> {
-      await db.run(sql`delete from backup where target = ${target} and started_at < ${beforeMs}`)
+    removeBefore(target: string, beforeMs: number): void {
+      db.write(sql`delete from backup where target = ${target} and started_at < ${beforeMs}`)
     },
   }
 }

@@ -21,8 +21,8 @@ export const maxListed = 10_000
 
 export function changeStore(db: Db) {
   return {
-    async append(subject: ChangeSubject, subjectId: string, nowMs: number): Promise<void> {
-      await db.run(sql`insert into change (subject, subject_id, at) values (${subject}, ${subjectId}, ${nowMs})`)
+    append(subject: ChangeSubject, subjectId: string, nowMs: number): void {
+      db.write(sql`insert into change (subject, subject_id, at) values (${subject}, ${subjectId}, ${nowMs})`)
     },
 
     async newest(): Promise<number> {
@@ -52,7 +52,7 @@ export function changeStore(db: Db) {
     },
 
     async removeBefore(beforeMs: number): Promise<number> {
-      return db.run(sql`delete from change where at < ${beforeMs}`)
+      return db.count(sql`delete from change where at < ${beforeMs}`)
     },
   }
 }

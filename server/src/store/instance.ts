@@ -15,7 +15,7 @@ export function wrappedMaster(engine: Engine, now: () => number): WrappedMaster 
     },
     saveIfAbsent: (wrapped) =>
       engine.transaction('instance', async ({ db }) => {
-        await db.run(sql`insert into instance (id, created_at) values (1, ${now()}) on conflict (id) do nothing`)
+        db.write(sql`insert into instance (id, created_at) values (1, ${now()}) on conflict (id) do nothing`)
         const row = await db.one<{ wrapped: string }>(sql`
           update instance set wrapped_master = coalesce(wrapped_master, ${wrapped}) where id = 1
           returning wrapped_master as wrapped`)
@@ -34,8 +34,8 @@ const roomBytes = 64 * 1024
 export async function tryWrite(engine: Engine, nowMs: number): Promise<void> {
   const ballast = randomBytes(roomBytes).toString('base64')
   await engine.transaction('instance', async ({ db }) => {
-    await db.run(sql`insert into instance (id, created_at, wrapped_master) values (2, ${nowMs}, ${ballast})`)
-    await db.run(sql`delete from instance where id = 2`)
+    db.write(sql`insert into instance (id, created_at, wrapped_master) values (2, ${nowMs}, ${ballast})`)
+    db.write(sql`delete from instance where id = 2`)
   })
 }
 

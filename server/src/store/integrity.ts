@@ -1,11 +1,11 @@
 /** For `doctor` and backups: checks the MAC of every row that grants rights. */
 
-import type { Engine } from './engine/sql.ts'
+import { type Engine, readOnly } from './engine/sql.ts'
 import type { Keys } from './key/key.ts'
-import { createStore } from './store.ts'
+import { storeOver } from './store.ts'
 
 export async function countTampered(engine: Engine, keys: Keys): Promise<string[]> {
-  const store = createStore(engine, keys)
+  const store = storeOver(readOnly(engine), keys)
   const found = [
     ['memberships', await store.members.countTampered()],
     ['service accounts', await store.serviceAccounts.countTampered()],

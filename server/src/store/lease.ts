@@ -8,7 +8,7 @@ export function leaseStore(db: Db) {
   return {
     /** Returns the fence; undefined while another run holds the lease. */
     async claim(id: string, nowMs: number, leaseUntil: number): Promise<number | undefined> {
-      await db.run(sql`insert into lease (id, fence) values (${id}, 0) on conflict (id) do nothing`)
+      db.write(sql`insert into lease (id, fence) values (${id}, 0) on conflict (id) do nothing`)
       const row = await db.one<{ fence: number }>(sql`
         update lease set fence = fence + 1, lease_until = ${leaseUntil}
         where id = ${id}
@@ -25,13 +25,13 @@ export function leaseStore(db: Db) {
     /** False in the same case. */
     async renew(id: string, fence: number, leaseUntil: number): Promise<boolean> {
       return (
-        (await db.run(sql`update lease set lease_until = ${leaseUntil} where id = ${id} and fence = ${fence}`)) === 1
+        (await db.count(sql`update lease set lease_until = ${leaseUntil} where id = ${id} and fence = ${fence}`)) === 1
       )
     },
 
     /** Clears only its own lease, not that of a newer run. */
-    async release(id: string, fence: number): Promise<void> {
-      await db.run(sql`update lease set lease_until = null where id = ${id} and fence = ${fence}`)
+    release(id: string, fence: number): void {
+      db.write(sql`update lease set lease_until = null where id = ${id} and fence = ${fence}`)
     },
   }
 }

@@ -104,28 +104,28 @@ describe('a migration', () => {
         for (let step = 1; step <= first; step++) await applyStep(engine, step)
         const bytes = Buffer.from([0, 1, 255])
         await engine.transaction('test', async ({ db }) => {
-          await db.run(sql`insert into workspace (id, name, slug, created_at, updated_at) values ('w', 'W', 'w', 1, 1)`)
-          await db.run(sql`
+          db.write(sql`insert into workspace (id, name, slug, created_at, updated_at) values ('w', 'W', 'w', 1, 1)`)
+          db.write(sql`
             insert into team (id, workspace_id, name, created_at, updated_at) values ('t', 'w', 'T', 1, 1)`)
-          await db.run(sql`
+          db.write(sql`
             insert into project (id, workspace_id, team_id, name, slug, created_at, updated_at)
             values ('p', 'w', 't', 'P', 'p', 1, 1)`)
-          await db.run(sql`
+          db.write(sql`
             insert into environment (id, workspace_id, project_id, name, folded_name, has_personal_overrides, created_at,
               updated_at)
             values ('e', 'w', 'p', 'E', 'e', 0, 1, 1)`)
-          await db.run(sql`
+          db.write(sql`
             insert into secret (id, workspace_id, project_id, name, type, data_type, note, created_at, updated_at)
             values ('s', 'w', 'p', 'S', 'runtime', 'text', '', 1, 1)`)
           for (const version of [1, 2, 3]) {
-            await db.run(sql`
+            db.write(sql`
               insert into secret_version (environment_id, secret_id, version, workspace_id, revision, name, action, sealed,
                 created_at, created_by, message)
               values ('e', 's', ${version}, 'w', ${version + 10}, 'S', 'updated', ${bytes}, 7, 'me', 'why')`)
-            await db.run(sql`
+            db.write(sql`
               insert into secret_value (environment_id, secret_id, owner_id, workspace_id, version, sealed, updated_at)
               values ('e', 's', ${String(version)}, 'w', ${version}, ${version === 3 ? null : bytes}, 8)`)
-            await db.run(sql`
+            db.write(sql`
               insert into secret_rename (environment_id, secret_id, revision, workspace_id, old_name, new_name, created_at,
                 created_by, message)
               values ('e', 's', ${version}, 'w', 'OLD', 'S', 9, 'me', '')`)

@@ -18,19 +18,19 @@ export function nodeStore(db: Db) {
         select id, name, version, level, seen_at as "seenAt" from node where seen_at > ${afterMs} order by name, id`)
     },
 
-    async save({ id, name, version, level, seenAt }: NodeRow): Promise<void> {
-      await db.run(sql`
+    save({ id, name, version, level, seenAt }: NodeRow): void {
+      db.write(sql`
         insert into node (id, name, version, level, seen_at)
         values (${id}, ${name}, ${version}, ${level}, ${seenAt})
         on conflict (id) do update set seen_at = excluded.seen_at`)
     },
 
-    async remove(id: string): Promise<void> {
-      await db.run(sql`delete from node where id = ${id}`)
+    remove(id: string): void {
+      db.write(sql`delete from node where id = ${id}`)
     },
 
-    async removeSeenBefore(beforeMs: number): Promise<void> {
-      await db.run(sql`delete from node where seen_at < ${beforeMs}`)
+    removeSeenBefore(beforeMs: number): void {
+      db.write(sql`delete from node where seen_at < ${beforeMs}`)
     },
   }
 }

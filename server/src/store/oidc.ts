@@ -126,7 +126,7 @@ export function oidcStore(db: Db, keys: Keys) {
 
     async insert(identity: IdentityRecord): Promise<void> {
       const row = toRow(identity)
-      await db.run(sql`
+      db.write(sql`
         insert into oidc_identity (id, workspace_id, name, issuer, audience, subject, claims, permission, scope,
           is_enabled, generation, created_by, created_at, updated_at, mac, mac_root_id)
         values (${row.id}, ${row.workspaceId}, ${row.name}, ${row.issuer}, ${row.audience}, ${row.subject},
@@ -140,7 +140,7 @@ export function oidcStore(db: Db, keys: Keys) {
       const current = await db.one<{ mac: Uint8Array }>(sql`
         select mac from oidc_identity where id = ${row.id} and workspace_id = ${row.workspaceId} ${forUpdate}`)
       if (!current) return
-      await db.run(sql`
+      db.write(sql`
         update oidc_identity set name = ${row.name}, issuer = ${row.issuer}, audience = ${row.audience},
           subject = ${row.subject}, claims = ${row.claims}, permission = ${row.permission}, scope = ${row.scope},
           is_enabled = ${row.isEnabled}, generation = ${row.generation}, updated_at = ${row.updatedAt},
@@ -155,8 +155,8 @@ export function oidcStore(db: Db, keys: Keys) {
       if (removed) await sets.change([{ workspaceId, table, id, before: removed.mac }])
     },
 
-    async touch(id: string, workspaceId: string, usedAt: number): Promise<void> {
-      await db.run(sql`
+    touch(id: string, workspaceId: string, usedAt: number): void {
+      db.write(sql`
         update oidc_identity set last_used_at = ${usedAt}
         where id = (
           select id from oidc_identity where id = ${id} and workspace_id = ${workspaceId}
@@ -169,7 +169,7 @@ export function oidcStore(db: Db, keys: Keys) {
       return rows.resign(
         old,
         (row, { mac, macRootId }) =>
-          db.run(sql`
+          db.count(sql`
           update oidc_identity set mac = ${mac}, mac_root_id = ${macRootId}
           where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`),
         (moved) => sets.replace(table, moved),

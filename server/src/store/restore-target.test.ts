@@ -50,7 +50,7 @@ test("a restore that starts over removes no table of another program that has th
   ])
   expect(await listTables(target)).toEqual(before)
   expect(await tamper(target.settings, (db) => db.all(sql`select note from session`))).toEqual([{ note: 'theirs' }])
-  await tamper(target.settings, (db) => db.run(sql`drop table session`))
+  await tamper(target.settings, (db) => db.count(sql`drop table session`))
   expect(await restore()).toMatchObject({ code: 0 })
 })
 
@@ -91,8 +91,8 @@ function beforeRows(file: BackupFile, work: () => Promise<unknown>): BackupFile 
 }
 
 async function makeForeign(db: Db): Promise<void> {
-  await db.run(sql`create table session (note text primary key)`)
-  await db.run(sql`insert into session (note) values ('theirs')`)
+  db.write(sql`create table session (note text primary key)`)
+  db.write(sql`insert into session (note) values ('theirs')`)
 }
 
 const listTables = ({ settings }: Database): Promise<string[]> =>

@@ -1,7 +1,7 @@
 /** The store that a backup is loaded into: empty before, and marked as unfinished until the restore is complete. */
 import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
-import { type Db, type Engine, type Sql, sql } from './engine/sql.ts'
+import { type Db, type Engine, type Reader, type Sql, sql } from './engine/sql.ts'
 import type { Cell } from './engine/table-reader.ts'
 import { restoringStep, steps } from './migrate.ts'
 import { tableNames } from './table-list.ts'
@@ -38,14 +38,14 @@ export async function beginRestore(engine: Engine, schemaStep: number, nowMs: nu
   await applySteps(engine, 1, 1, nowMs)
   const mark = `restore ${newId()}`
   await engine.transaction('restore', async ({ db }) => {
-    await db.run(sql`insert into schema_step (step, name, applied_at) values (${restoringStep}, ${mark}, ${nowMs})`)
+    db.write(sql`insert into schema_step (step, name, applied_at) values (${restoringStep}, ${mark}, ${nowMs})`)
   })
   await applySteps(engine, 2, schemaStep, nowMs)
   return mark
 }
 
 /** Call in every transaction of a restore: another one may have started over since, and rows of two must not mix. */
-export async function requireMark(db: Db, mark: string): Promise<void> {
+export async function requireMark(db: Reader, mark: string): Promise<void> {
   const found = await db.one(sql`select step from schema_step where step = ${restoringStep} and name = ${mark}`)
   if (!found) throw takenOver()
 }
@@ -61,7 +61,7 @@ export async function finishSchema(engine: Engine, schemaStep: number, nowMs: nu
 /** Call in the last transaction of a restore. */
 export async function endRestore(db: Db, mark: string): Promise<void> {
   await requireMark(db, mark)
-  await db.run(sql`delete from schema_step where step = ${restoringStep}`)
+  db.write(sql`delete from schema_step where step = ${restoringStep}`)
 }
 
 async function applySteps(engine: Engine, from: number, to: number, nowMs: number): Promise<void> {
@@ -88,10 +88,10 @@ async function removeTables(engine: Engine): Promise<void> {
   const present = await engine.shapes(tableNames(await schemaSteps(engine, applied)))
   await engine.transaction('restore', async ({ db }) => {
     // The other restore may have just ended: its store is not one to start over.
-    const marks = await db.run(sql`delete from schema_step where step = ${restoringStep}`)
+    const marks = await db.count(sql`delete from schema_step where step = ${restoringStep}`)
     if (applied === restoringStep && marks === 0) throw takenOver()
-    for (const { name } of present.toReversed()) await db.run(plain(`drop table ${name}`))
-    await db.run(plain('drop table schema_step'))
+    for (const { name } of present.toReversed()) await db.count(plain(`drop table ${name}`))
+    await db.count(plain('drop table schema_step'))
   })
 }
 

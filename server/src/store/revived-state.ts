@@ -6,14 +6,14 @@ export function revivedStateStore(db: Db) {
   return {
     /** Sessions, and device logins and links for a new password that could become one. Returns the number of sessions. */
     async endSessions(): Promise<number> {
-      await db.run(sql`delete from device_login`)
-      await db.run(sql`delete from password_reset`)
-      return db.run(sql`delete from session`)
+      db.write(sql`delete from device_login`)
+      db.write(sql`delete from password_reset`)
+      return db.count(sql`delete from session`)
     },
 
     /** A sync would overwrite newer values at its target, or remove names that it was given since. */
     async pauseSyncs(nowMs: number): Promise<number> {
-      return db.run(sql`
+      return db.count(sql`
         update sync set state = 'paused', reason = null, due_at = null, allowed_deletes = 0, fence = fence + 1,
           lease_until = null, updated_at = ${nowMs}
         where state not in ('draft', 'paused')`)
@@ -21,14 +21,14 @@ export function revivedStateStore(db: Db) {
 
     /** How often a share was opened since is not known, so none may be opened again. */
     async revokeShares(nowMs: number): Promise<number> {
-      return db.run(sql`
+      return db.count(sql`
         update share set state = case when state = 'active' then 'revoked' else state end,
           ended_at = coalesce(ended_at, ${nowMs}), ${erased}
         where sealed is not null`)
     },
 
-    async startGeneration(generation: string): Promise<void> {
-      await db.run(sql`update instance set generation = ${generation} where id = 1`)
+    startGeneration(generation: string): void {
+      db.write(sql`update instance set generation = ${generation} where id = 1`)
     },
   }
 }

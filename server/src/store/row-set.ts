@@ -59,19 +59,19 @@ export function rowSetStore(db: Db, keys: Keys) {
     }
   }
 
-  async function save(place: Place, set: RowSet): Promise<void> {
+  function save(place: Place, set: RowSet): void {
     const root = keys.keyring.active
-    await db.run(sql`
+    db.write(sql`
       update row_set set sealed = ${sealRowSet(root, place, set)}, root_id = ${root.id}
       where workspace_id = ${place.workspaceId} and kind = ${place.kind}`)
   }
 
   /** Also for a workspace that a node of the version before has made. */
-  async function insert(workspaceId: string): Promise<void> {
+  function insert(workspaceId: string): void {
     const root = keys.keyring.active
     for (const kind of rowSetKinds) {
       const sealed = sealRowSet(root, { workspaceId, kind }, emptyRowSet())
-      await db.run(sql`
+      db.write(sql`
         insert into row_set (workspace_id, kind, sealed, root_id) values (${workspaceId}, ${kind}, ${sealed}, ${root.id})
         on conflict (workspace_id, kind) do nothing`)
     }
@@ -187,7 +187,7 @@ export function rowSetStore(db: Db, keys: Keys) {
         if (set) await save(row, set)
         // A changed record must not become valid: under another root it never opens.
         else {
-          await db.run(sql`
+          db.write(sql`
             update row_set set root_id = ${active.id} where workspace_id = ${row.workspaceId} and kind = ${row.kind}`)
         }
       }

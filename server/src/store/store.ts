@@ -42,61 +42,87 @@ import { serviceAccountStore } from './workspace/service-account.ts'
 import { teamStore } from './workspace/team.ts'
 import { workspaceStore } from './workspace/workspace.ts'
 
-export function createStore(db: Db, keys: Keys) {
-  return {
-    accounts: accountStore(db, keys),
-    audit: auditStore(db),
-    auditRetention: auditRetentionStore(db),
-    backups: backupStore(db),
-    changes: changeStore(db),
-    devices: deviceStore(db, keys),
-    emailConfirmations: emailConfirmationStore(db, keys),
-    passwordResets: passwordResetStore(db, keys),
-    environments: environmentStore(db, keys),
-    purgeQueue: purgeQueueStore(db),
-    invites: inviteStore(db, keys),
-    leases: leaseStore(db),
-    loginAddresses: loginAddressStore(db, keys),
-    loginAttempts: loginAttemptStore(db, keys),
-    members: memberStore(db, keys),
-    mfa: mfaStore(db, keys),
-    nodes: nodeStore(db),
-    oidc: oidcStore(db, keys),
-    policies: policyStore(db, keys),
-    personalValues: personalValueStore(db),
-    projects: projectStore(db),
-    rowSets: rowSetStore(db, keys),
-    secrets: secretStore(db),
-    secretReminders: secretReminderStore(db),
-    secretValues: secretValueStore(db, keys),
-    secretVersions: secretVersionStore(db),
-    serviceAccounts: serviceAccountStore(db, keys),
-    sessions: sessionStore(db, keys),
-    sessionFactors: sessionFactorStore(db, keys),
-    shares: shareStore(db, keys),
-    shareViews: shareViewStore(db),
-    stayingShares: stayingShareStore(db),
-    syncs: syncStore(db, keys),
-    syncLeases: syncLeaseStore(db),
-    syncLedger: syncLedgerStore(db),
-    syncRuns: syncRunStore(db),
-    syncSources: syncSourceStore(db),
-    teams: teamStore(db),
-    tokens: tokenStore(db, keys),
-    workspaces: workspaceStore(db, keys),
-  }
+const tables = {
+  accounts: accountStore,
+  audit: auditStore,
+  auditRetention: auditRetentionStore,
+  backups: backupStore,
+  changes: changeStore,
+  devices: deviceStore,
+  emailConfirmations: emailConfirmationStore,
+  passwordResets: passwordResetStore,
+  environments: environmentStore,
+  purgeQueue: purgeQueueStore,
+  invites: inviteStore,
+  leases: leaseStore,
+  loginAddresses: loginAddressStore,
+  loginAttempts: loginAttemptStore,
+  members: memberStore,
+  mfa: mfaStore,
+  nodes: nodeStore,
+  oidc: oidcStore,
+  policies: policyStore,
+  personalValues: personalValueStore,
+  projects: projectStore,
+  rowSets: rowSetStore,
+  secrets: secretStore,
+  secretReminders: secretReminderStore,
+  secretValues: secretValueStore,
+  secretVersions: secretVersionStore,
+  serviceAccounts: serviceAccountStore,
+  sessions: sessionStore,
+  sessionFactors: sessionFactorStore,
+  shares: shareStore,
+  shareViews: shareViewStore,
+  stayingShares: stayingShareStore,
+  syncs: syncStore,
+  syncLeases: syncLeaseStore,
+  syncLedger: syncLedgerStore,
+  syncRuns: syncRunStore,
+  syncSources: syncSourceStore,
+  teams: teamStore,
+  tokens: tokenStore,
+  workspaces: workspaceStore,
+}
+type Tables = typeof tables
+
+export type Store = { readonly [Name in keyof Tables]: ReturnType<Tables[Name]> }
+
+/** What one can ask outside of a transaction: everything that returns an answer. */
+export type ReadStore = { readonly [Name in keyof Store]: Asking<Store[Name]> }
+type Asking<Table> = {
+  [Name in keyof Table as Table[Name] extends (...args: never) => infer Answer
+    ? undefined extends Answer
+      ? never
+      : Name
+    : Name]: Table[Name]
 }
 
-export type Store = ReturnType<typeof createStore>
+type Handle = { readonly db: Db; readonly keys: Keys }
+
+/** Makes the store of a table when it is first used: most transactions need a few of forty. */
+const lazyTables = Object.create(
+  null,
+  Object.fromEntries(
+    Object.entries(tables).map(([name, open]) => {
+      const property: PropertyDescriptor & ThisType<Handle> = {
+        get() {
+          const value = open(this.db, this.keys)
+          Object.defineProperty(this, name, { value })
+          return value
+        },
+      }
+      return [name, property]
+    }),
+  ),
+)
 
 const stores = new WeakMap<Db, Store>()
 
-/** Caches the store per handle: SQLite's writer uses one handle for the life of the process. */
+/** All stores over one database handle: made once, also for jobs that share a commit. */
 export function storeOver(db: Db, keys: Keys): Store {
-  let store = stores.get(db)
-  if (!store) {
-    store = createStore(db, keys)
-    stores.set(db, store)
-  }
+  const handle: Handle = { db, keys }
+  const store: Store = stores.get(db) ?? Object.assign(Object.create(lazyTables), handle)
+  stores.set(db, store)
   return store
 }

@@ -113,7 +113,7 @@ export function tokenStore(db: Db, keys: Keys) {
     const current = await db.one<{ mac: Uint8Array }>(sql`
       select mac from token where id = ${id} and workspace_id = ${workspaceId} and hash = ${expected} ${forUpdate}`)
     if (!current) return undefined
-    await db.run(sql`
+    db.write(sql`
       update token set service_account_id = ${row.serviceAccountId}, prefix = ${row.prefix}, hash = ${row.hash}, hash_root_id = ${row.hashRootId},
         previous_hash = ${row.previousHash}, previous_hash_root_id = ${row.previousHashRootId},
         previous_until = ${row.previousUntil}, generation = ${row.generation}, revoked_at = ${row.revokedAt},
@@ -235,7 +235,7 @@ export function tokenStore(db: Db, keys: Keys) {
 
     async insert(token: TokenRecord): Promise<void> {
       const row = toRow(token)
-      await db.run(sql`
+      db.write(sql`
         insert into token (id, workspace_id, created_by, service_account_id, name, type, prefix, hash, hash_root_id,
           generation, permission, scope, allowed_ips, may_administer, created_at, expires_at, mac, mac_root_id)
         values (${row.id}, ${row.workspaceId}, ${row.createdBy}, ${row.serviceAccountId}, ${row.name}, ${row.type},
@@ -281,8 +281,8 @@ export function tokenStore(db: Db, keys: Keys) {
       )
     },
 
-    async touch(id: string, workspaceId: string, usedAt: number, ip: string): Promise<void> {
-      await db.run(sql`
+    touch(id: string, workspaceId: string, usedAt: number, ip: string): void {
+      db.write(sql`
         update token set last_used_at = ${usedAt}, last_used_ip = ${ip}
         where id = (
           select id from token where id = ${id} and workspace_id = ${workspaceId}
@@ -319,7 +319,7 @@ export function tokenStore(db: Db, keys: Keys) {
       return rows.resign(
         old,
         (row, { mac, macRootId }) =>
-          db.run(sql`
+          db.count(sql`
           update token set mac = ${mac}, mac_root_id = ${macRootId}
           where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`),
         (moved) => sets.replace(table, moved),

@@ -3,10 +3,9 @@
  * Without a known change on this node the check needs no query.
  */
 
-import type { Store } from '../../store/store.ts'
 import type { Member } from '../../store/workspace/member.ts'
 import { grantOf } from '../actor.ts'
-import type { Context, WriteContext } from '../context.ts'
+import type { Context } from '../context.ts'
 import { findStoredPrincipal } from '../principal.ts'
 import type { Granted } from '../request-run.ts'
 import { StartOver } from '../start-over.ts'
@@ -26,20 +25,8 @@ export function confirmOngoing(ctx: Context): Promise<void> | undefined {
 }
 
 /** Call under the locks of a transaction: rights that have ended must not write, or record a read, any more. */
-export async function confirmWithin(ctx: WriteContext): Promise<void> {
+export async function confirmWithin(ctx: Context): Promise<void> {
   if (mayHaveChanged(ctx)) await confirm(ctx)
-}
-
-const confirmed: PromiseSettledResult<void> = { status: 'fulfilled', value: undefined }
-
-/** For joint work, where one caller's lost rights must not fail the others. `store` belongs to the transaction. */
-export async function confirmEach(callers: readonly Context[], store: Store): Promise<PromiseSettledResult<void>[]> {
-  const outcomes: PromiseSettledResult<void>[] = []
-  for (const ctx of callers) {
-    if (mayHaveChanged(ctx)) outcomes.push(...(await Promise.allSettled([confirm({ ...ctx, store })])))
-    else outcomes.push(confirmed)
-  }
-  return outcomes
 }
 
 /** False while this node knows of no change, committed or pending, to the credential or to what it was granted. */

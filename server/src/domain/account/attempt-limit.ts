@@ -29,6 +29,6 @@ export async function forgetAttempts(ctx: Context, subject: string): Promise<voi
 
 export async function forgiveAttempt(ctx: Context, ...subjects: string[]): Promise<void> {
   await inQuietTransaction(ctx, `attempt:${subjects[0]}`, async (store) => {
-    for (const subject of subjects) await store.loginAttempts.uncount(subject)
+    for (const subject of subjects) store.loginAttempts.uncount(subject)
   })
 }

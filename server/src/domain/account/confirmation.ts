@@ -24,7 +24,7 @@ export async function requireConfirmation(
   const verdict = await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const verdict = await spendCode(ctx, await requireAccount(ctx, userId), code)
     if (verdict === 'wrong') await recordEvent({ ...event, outcome: 'failure', after: { reason: 'wrong code' } })
-    else if (verdict !== 'not needed') await ctx.store.loginAttempts.forget(subject)
+    else if (verdict !== 'not needed') ctx.store.loginAttempts.forget(subject)
     return verdict
   })
   if (verdict === 'wrong') throw new Failure('forbidden', 'code: is wrong or was already used.')

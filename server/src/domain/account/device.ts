@@ -53,7 +53,7 @@ export async function createDeviceCode(ctx: Context, clientId: string): Promise<
     while (!(await ctx.store.devices.insert(login, { device: deviceCode, user: code }))) {
       code = newTypedCode(userCodeGroups)
     }
-    if (event) await record(ctx, event)
+    if (event) record(ctx, event)
     return code
   })
   const verificationUri = `${ctx.config.publicUrl}/device`
@@ -84,7 +84,7 @@ async function makeRoom(ctx: WriteContext): Promise<void> {
   }
   if (waiting.length < maxWaiting) return
   const [oldest] = [...byNetwork.values()].reduce((most, some) => (some.length > most.length ? some : most))
-  if (oldest) await ctx.store.devices.removeWaiting(oldest.id)
+  if (oldest) ctx.store.devices.removeWaiting(oldest.id)
 }
 
 export async function pollDevice(ctx: Context, body: DevicePoll): Promise<AccessToken> {

@@ -54,9 +54,9 @@ async function mailLink(ctx: Context, mail: Mail, account: Account, email: strin
   await inPersonTransaction(ctx, account.id, async (ctx) => {
     const current = await requireSamePassword(ctx, account)
     if (current.email !== account.email) throw new Failure('conflict', 'Your address has just been changed: try again.')
-    await ctx.store.emailConfirmations.replace(confirmation, value)
+    ctx.store.emailConfirmations.replace(confirmation, value)
     const entity = { type: 'email-confirmation', id: confirmation.id, name: account.email }
-    await record(ctx, { chain: systemChain, action: 'CREATE', entity, after: { email } })
+    record(ctx, { chain: systemChain, action: 'CREATE', entity, after: { email } })
   })
   // The fragment after # is never sent to a server or proxy.
   const url = `${ctx.config.publicUrl}/me#confirm-email=${value}`
@@ -96,13 +96,13 @@ export async function setConfirmed(ctx: WriteContext, account: Account, email: s
   if (email !== account.email && (await ctx.store.accounts.findByEmail(email))) {
     throw new Failure('conflict', 'An account with this email address already exists: sign in with it instead.')
   }
-  await ctx.store.accounts.update({ ...account, email, emailVerifiedAt: ctx.now() }, ctx.now())
+  ctx.store.accounts.update({ ...account, email, emailVerifiedAt: ctx.now() }, ctx.now())
   if (email !== account.email) {
     // The network stays known under the new address, so failed logins elsewhere do not lock the person out.
-    await ctx.store.loginAddresses.remember(email, clientNetwork(ctx.request.ip), ctx.now())
+    ctx.store.loginAddresses.remember(email, clientNetwork(ctx.request.ip), ctx.now())
   }
   // Sessions continue under the new address; only their cached copies are dropped.
-  await announce(ctx, 'user', account.id)
+  announce(ctx, 'user', account.id)
   const emailVerified = account.emailVerifiedAt !== null
   return { before: { email: account.email, emailVerified }, after: { email, emailVerified: true } }
 }

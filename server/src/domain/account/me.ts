@@ -70,12 +70,12 @@ export async function updateMe(ctx: Context, { name, preferences }: MeChange): P
     requireClearName(name, account.name)
     const entity = personEntity(account)
     const next = { ...account, name: name ?? account.name, preferences: merged(account, preferences) }
-    await ctx.store.accounts.update(next, ctx.now())
+    ctx.store.accounts.update(next, ctx.now())
     // Others see the name, so their workspaces record its change; preferences are private.
     if (name !== undefined) {
       await recordEvent({ action: 'UPDATE', entity, before: { name: account.name }, after: { name } })
     }
-    if (preferences) await record(ctx, { chain: systemChain, action: 'UPDATE', entity, after: { preferences } })
+    if (preferences) record(ctx, { chain: systemChain, action: 'UPDATE', entity, after: { preferences } })
   })
 }
 
@@ -93,9 +93,9 @@ export async function updatePreferences(
   const next = await inTransaction(ctx, systemChain, async (ctx) => {
     const account = await requireAccount(ctx, userId)
     const next = { ...account, preferences: merged(account, preferences) }
-    await ctx.store.accounts.update(next, ctx.now())
+    ctx.store.accounts.update(next, ctx.now())
     const entity = personEntity(account)
-    await record(ctx, { chain: systemChain, action: 'UPDATE', entity, after: { preferences } })
+    record(ctx, { chain: systemChain, action: 'UPDATE', entity, after: { preferences } })
     return next
   })
   return { success: true, ...(await preferencesOf(ctx, next)) }

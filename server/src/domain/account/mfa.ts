@@ -33,8 +33,8 @@ export async function enrolTotp(ctx: Context, { password }: TotpStart): Promise<
     if (account.totpId !== null) throw isSetUp()
     const id = newId()
     // Replaces an enrolment that was started but never confirmed.
-    await ctx.store.mfa.remove(userId)
-    await ctx.store.mfa.insert({ id, userId, createdAt: ctx.now() }, secret)
+    ctx.store.mfa.remove(userId)
+    ctx.store.mfa.insert({ id, userId, createdAt: ctx.now() }, secret)
     await recordEvent({ action: 'CREATE', entity: entity(account, id), after: { isConfirmed: false } })
     return { secret: base32(secret), otpauthUri: otpauthUri(issuer, account.email, secret) }
   })
@@ -53,12 +53,12 @@ export async function confirmTotp(ctx: Context, body: MfaCode): Promise<Recovery
       await recordEvent({ ...event, outcome: 'failure', after: { reason: 'wrong code' } })
       return undefined
     }
-    await ctx.store.loginAttempts.forget(subject)
+    ctx.store.loginAttempts.forget(subject)
     const recoveryCodes = Array.from({ length: recoveryCodeCount }, () => newTypedCode(recoveryCodeGroups))
-    await ctx.store.mfa.insertRecoveryCodes(totp, recoveryCodes)
-    await ctx.store.accounts.update({ ...account, totpId: totp.id }, ctx.now())
+    ctx.store.mfa.insertRecoveryCodes(totp, recoveryCodes)
+    ctx.store.accounts.update({ ...account, totpId: totp.id }, ctx.now())
     const sessionsEnded = await endOtherSessions(ctx, userId, sessionId)
-    await ctx.store.sessionFactors.save(sessionId, userId, totp.id)
+    ctx.store.sessionFactors.save(sessionId, userId, totp.id)
     await recordEvent({ ...event, after: { isConfirmed: true, sessionsEnded } })
     return recoveryCodes
   })
@@ -96,10 +96,10 @@ export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void>
       await recordEvent({ ...event, outcome: 'failure', after: { reason: 'wrong code' } })
       return false
     }
-    await ctx.store.loginAttempts.forget(subject)
-    await ctx.store.mfa.remove(userId)
-    await ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
-    await announce(ctx, 'user', userId)
+    ctx.store.loginAttempts.forget(subject)
+    ctx.store.mfa.remove(userId)
+    ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
+    announce(ctx, 'user', userId)
     await recordEvent({ ...event, before: { secondFactor: verdict } })
     return true
   })
@@ -120,9 +120,9 @@ export async function removeLostFactor(
 ): Promise<Account> {
   const account = await requireAccount(ctx, userId)
   if (account.totpId === null) throw new Failure('conflict', 'This account has no second factor: nothing was changed.')
-  await ctx.store.mfa.remove(userId)
-  await ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
-  await announce(ctx, 'user', userId)
+  ctx.store.mfa.remove(userId)
+  ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
+  announce(ctx, 'user', userId)
   await recordEvent({ action: 'DELETE', entity: entity(account, account.totpId) })
   return account
 }

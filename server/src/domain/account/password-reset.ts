@@ -38,10 +38,10 @@ export async function resetPassword(ctx: Context, { token, password }: PasswordR
   await inPersonTransaction(asUser(ctx, account), account.id, async (ctx, recordEvent) => {
     const current = await requireAccount(ctx, account.id)
     if (found.expiresAt <= ctx.now() || !(await ctx.store.passwordResets.take(found))) throw unknownLink()
-    await ctx.store.accounts.update({ ...current, passwordHash }, ctx.now())
+    ctx.store.accounts.update({ ...current, passwordHash }, ctx.now())
     // Cancels a pending address change, which someone may have started with the old password.
-    await ctx.store.emailConfirmations.removeOf(current.id)
-    await ctx.store.loginAttempts.forget(current.email)
+    ctx.store.emailConfirmations.removeOf(current.id)
+    ctx.store.loginAttempts.forget(current.email)
     const sessionsEnded = await endSessions(ctx, current.id)
     await recordEvent({
       action: 'UPDATE',

@@ -58,11 +58,11 @@ export async function changePassword(ctx: Context, body: PasswordChange): Promis
   const passwordHash = await inPasswordSlot(ctx, (slot) => hashPassword(slot, body.newPassword))
   await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const current = await requireSamePassword(ctx, account)
-    await ctx.store.accounts.update({ ...current, passwordHash }, ctx.now())
+    ctx.store.accounts.update({ ...current, passwordHash }, ctx.now())
     // Cancels a pending address change, which someone may have started with the old password.
-    await ctx.store.emailConfirmations.removeOf(userId)
+    ctx.store.emailConfirmations.removeOf(userId)
     // Somebody else may have read the link of the operator.
-    await ctx.store.passwordResets.removeOf(userId)
+    ctx.store.passwordResets.removeOf(userId)
     const sessionsEnded = await endOtherSessions(ctx, userId, sessionId)
     await recordEvent({ ...event, after: { password: 'changed', sessionsEnded } })
   })

@@ -43,7 +43,7 @@ export async function inPersonTransaction<Result>(
   return inTransaction(ctx, chains, async (ctx) => {
     await requireLiving(ctx)
     return work(ctx, async (event) => {
-      for (const chain of chains) await record(ctx, { chain, ...event })
+      for (const chain of chains) record(ctx, { chain, ...event })
     })
   })
 }
@@ -53,7 +53,7 @@ export async function recordInWorkspaces(ctx: Context, userId: string, event: Pe
   await yieldToEventLoop()
   const chains = await ctx.store.workspaces.listIdsForUser(userId)
   await inTransaction(ctx, chains, async (ctx) => {
-    for (const chain of chains) await record(ctx, { chain, ...event })
+    for (const chain of chains) record(ctx, { chain, ...event })
   })
 }
 

@@ -25,7 +25,7 @@ export async function openBrowserSession(
   { id, email, name }: Pick<Account, 'id' | 'email' | 'name'>,
   factorId: string | null,
 ): Promise<OpenedSession> {
-  await ctx.store.loginAddresses.remember(email, clientNetwork(ctx.request.ip), ctx.now())
+  ctx.store.loginAddresses.remember(email, clientNetwork(ctx.request.ip), ctx.now())
   const { value, expiresIn } = await openSession(ctx, id, 'browser', factorId)
   return { value, signedIn: { accessToken: value, expiresIn, tokenType: 'Bearer', user: { id, email, name } } }
 }
@@ -49,8 +49,8 @@ export async function openSession(
     lastSeenAt: at,
     expiresAt: at + sessionMaxMs,
   }
-  await ctx.store.sessions.insert(session, value)
-  if (factorId !== null) await ctx.store.sessionFactors.save(session.id, userId, factorId)
+  ctx.store.sessions.insert(session, value)
+  if (factorId !== null) ctx.store.sessionFactors.save(session.id, userId, factorId)
   return { value, expiresIn: sessionIdleMs[type] / 1000 }
 }
 
@@ -75,7 +75,7 @@ export async function revokeSession(ctx: Context, id: string): Promise<void> {
     if (!session) throw new Failure('notFound')
     await ctx.store.sessions.remove(session.id, userId)
     await recordEvent({ action: 'DELETE', entity: entity(session), before: { ip: session.ip } })
-    await announce(ctx, 'user', userId)
+    announce(ctx, 'user', userId)
   })
 }
 
@@ -93,6 +93,6 @@ export const endSessions = (ctx: WriteContext, userId: string): Promise<number> 
 export async function endOtherSessions(ctx: WriteContext, userId: string, keptId: string): Promise<number> {
   const devices = await ctx.store.devices.removeApproved(userId)
   const sessions = await ctx.store.sessions.removeOthers(userId, keptId)
-  await announce(ctx, 'user', userId)
+  announce(ctx, 'user', userId)
   return sessions + devices
 }

@@ -1,5 +1,4 @@
-/** The head of an audit chain: locking, extending and signing it. */
-import { setBounded } from '../../bounded-map.ts'
+/** The head of an audit chain: finding and verifying it, and signing the next one. */
 import { lengthPrefixed } from '../../crypto/envelope.ts'
 import { isSignatureGenuine, signBytes } from '../../crypto/signing.ts'
 import { Failure, isFailure } from '../../failure.ts'
@@ -8,33 +7,26 @@ import type { AuditHead, LockedHead, SignedHead } from '../../store/audit/head.t
 import type { Transaction } from '../../store/engine/sql.ts'
 import type { Keys } from '../../store/key/key.ts'
 import type { Store } from '../../store/store.ts'
-import type { StoredLists } from './stored-list.ts'
+import type { ChainMemory } from './chain-memory.ts'
 
 /** The part of a context that the chain needs. The store must belong to the transaction. */
 export type ChainContext = {
   readonly keys: Keys
   readonly store: Store
-  readonly transaction: Transaction
+  readonly transaction: Pick<Transaction, 'locked'>
   readonly log: Log
-  readonly storedLists: StoredLists
+  readonly chainMemory: ChainMemory
 }
 export type ChainHead = Pick<AuditHead, 'sequence' | 'hash' | 'cutSequence'> & { readonly isSound: boolean }
-const headName = (chain: string) => `audit:${chain}`
 
-/** Locks the head until the commit. Transactions that share a commit pass it on in `scratch`. */
-export async function lockChain(ctx: ChainContext, chain: string): Promise<ChainHead> {
-  const { scratch } = ctx.transaction
-  // The cast is safe: only this file uses this key.
-  const known = scratch.get(headName(chain)) as ChainHead | undefined
-  if (known) return known
+/** The head as it was stored before the transaction, locked until its commit. */
+export async function lockHead(ctx: ChainContext, chain: string): Promise<ChainHead> {
   const stored = findLocked(ctx, chain) ?? (await orNothing(ctx, () => ctx.store.audit.lockHead(chain)))
-  const isOurs = lastHeads(ctx.keys).get(chain) === headText(stored)
+  const isOurs = ctx.chainMemory.isOwnHead(chain, stored)
   const isSound = stored.sequence === 0 || isOurs || (await isHeadGenuine(ctx, chain, stored))
   if (!isSound) ctx.log.error('the signature of the head of an audit trail is wrong', { workspaceId: chain })
   const { sequence, hash, cutSequence } = stored
-  const head = { sequence, hash, cutSequence, isSound }
-  scratch.set(headName(chain), head)
-  return head
+  return { sequence, hash, cutSequence, isSound }
 }
 
 /** The head as the transaction locked it at its start. */
@@ -44,14 +36,18 @@ function findLocked({ transaction }: ChainContext, chain: string): LockedHead | 
 }
 
 /** A change that cannot be audited must not happen: any error here fails the transaction, and the client may retry. */
-export async function orNothing<Result>(ctx: Pick<ChainContext, 'log'>, write: () => Promise<Result>): Promise<Result> {
+async function orNothing<Result>(ctx: Pick<ChainContext, 'log'>, write: () => Promise<Result>): Promise<Result> {
   try {
     return await write()
   } catch (cause) {
-    if (isFailure(cause, 'unavailable')) throw cause
-    ctx.log.error('the audit trail could not be written', traceOf(cause))
-    throw new Failure('unrecorded', undefined, { cause })
+    throw asUnrecorded(ctx, cause)
   }
+}
+
+export function asUnrecorded({ log }: Pick<ChainContext, 'log'>, cause: unknown): unknown {
+  if (isFailure(cause, 'unavailable')) return cause
+  log.error('the audit trail could not be written', traceOf(cause))
+  return new Failure('unrecorded', undefined, { cause })
 }
 
 export async function isHeadGenuine(
@@ -64,43 +60,12 @@ export async function isHeadGenuine(
   return isSignatureGenuine(signer, headBytes(chain, head.sequence, head.hash), head.signature)
 }
 
-/** Moves the head. It is signed and written once, just before the commit. */
-export function extendChain(ctx: ChainContext, chain: string, head: ChainHead): void {
-  ctx.transaction.scratch.set(headName(chain), head)
-  ctx.transaction.beforeCommit.set(headName(chain), () => signHead(ctx, chain, head))
-}
-
-/** Deletes entries up to this one. The new cut also invalidates what processes remember about stored key lists. */
-export async function cutChain(ctx: ChainContext, chain: string, cutSequence: number): Promise<void> {
-  const head = await lockChain(ctx, chain)
-  await ctx.store.auditRetention.removeThrough(chain, cutSequence)
-  ctx.transaction.scratch.set(headName(chain), { ...head, cutSequence })
-}
-
-/** Runs once per commit and chain, because a signature costs more than writing an entry. */
-function signHead(ctx: ChainContext, chain: string, { sequence, hash, isSound }: ChainHead): Promise<void> {
+/** Once per commit and chain, because a signature costs more than writing an entry. */
+export function signHead({ keys }: ChainContext, chain: string, { sequence, hash, isSound }: ChainHead): SignedHead {
   // Signing on top of a broken head would hide the break, so it stays unsigned.
-  const unsigned = { sequence, hash, signature: null, keyId: null }
-  if (!isSound) return orNothing(ctx, () => ctx.store.audit.saveHead(chain, unsigned))
-  const signer = ctx.keys.signer('audit')
-  const signature = signBytes(signer, headBytes(chain, sequence, hash))
-  const head = { sequence, hash, signature, keyId: signer.id }
-  ctx.transaction.afterCommit.push(() => setBounded(lastHeads(ctx.keys), maxHeads, chain, headText(head)))
-  return orNothing(ctx, () => ctx.store.audit.saveHead(chain, head))
-}
-
-/** The heads that this process signed last. They need no verification, which costs more than signing. */
-const heads = new WeakMap<Keys, Map<string, string>>()
-const maxHeads = 10_000
-
-function lastHeads(keys: Keys): Map<string, string> {
-  const known = heads.get(keys) ?? new Map<string, string>()
-  heads.set(keys, known)
-  return known
-}
-
-function headText({ sequence, hash, signature, keyId }: SignedHead): string {
-  return `${sequence} ${hash} ${keyId} ${signature && Buffer.from(signature).toString('base64')}`
+  if (!isSound) return { sequence, hash, signature: null, keyId: null }
+  const signer = keys.signer('audit')
+  return { sequence, hash, signature: signBytes(signer, headBytes(chain, sequence, hash)), keyId: signer.id }
 }
 
 function headBytes(chain: string, sequence: number, hash: string): Buffer {

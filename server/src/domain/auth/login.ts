@@ -17,7 +17,6 @@ import {
   recordInWorkspaces,
 } from '../account/person.ts'
 import { type OpenedSession, openBrowserSession } from '../account/session.ts'
-import { extendChain, lockChain } from '../audit/chain.ts'
 import { systemChain } from '../audit/event.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { inLoginSlot, inPasswordSlot } from '../slot.ts'
@@ -77,7 +76,7 @@ async function openIfProven(
   if (verdict === 'wrong' || verdict === 'missing') return verdict
   // A success here does not reset the lock: an attacker elsewhere must not get new attempts from it.
   const [, ...here] = attempts.subjects
-  for (const subject of attempts.isLocked ? here : attempts.subjects) await ctx.store.loginAttempts.forget(subject)
+  for (const subject of attempts.isLocked ? here : attempts.subjects) ctx.store.loginAttempts.forget(subject)
   await recordEvent({
     action: 'LOGIN',
     entity: personEntity(current),
@@ -135,7 +134,7 @@ async function recordStrangeLogin(ctx: Context): Promise<void> {
   const event = ctx.strangers.admit(ctx.request.ip, 'login')
   if (event) return recordAct(ctx, event)
   // Signing the head takes as long as recording a failure: response time must not reveal whether the account exists.
-  await inTransaction(ctx, systemChain, async (ctx) => extendChain(ctx, systemChain, await lockChain(ctx, systemChain)))
+  await inTransaction(ctx, systemChain, ({ transaction }) => void transaction.signed.add(systemChain))
 }
 
 function failureOf(account: Account, reason: string): PersonEvent {

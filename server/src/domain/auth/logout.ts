@@ -13,7 +13,7 @@ export async function logout(ctx: Context): Promise<void> {
     // Another request has just ended this session, so it is no valid credential any more.
     if (!(await ctx.store.sessions.remove(sessionId, userId))) throw new Failure('unauthenticated')
     const who = personEntity({ id: userId, email: ctx.actor.name })
-    for (const chain of chains) await record(ctx, { chain, action: 'LOGOUT', entity: who })
-    await announce(ctx, 'user', userId)
+    for (const chain of chains) record(ctx, { chain, action: 'LOGOUT', entity: who })
+    announce(ctx, 'user', userId)
   })
 }

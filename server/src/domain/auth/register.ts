@@ -49,12 +49,12 @@ export async function register(ctx: Context, body: Registration): Promise<Opened
     if (!(await ctx.store.accounts.insert(account))) {
       throw new Failure('conflict', 'An account with this email address already exists: sign in instead.')
     }
-    await record(ctx, { chain: systemChain, action: 'CREATE', entity: personEntity(account) })
+    record(ctx, { chain: systemChain, action: 'CREATE', entity: personEntity(account) })
     if (workspace) await insertWorkspace(ctx, workspace, account.id)
     // Every node then removes the file of the setup code.
     if (workspace && isFirst) announce(ctx, 'workspace', workspace.id)
     if (invite) await takeUpInvite(ctx, invite, account)
-    await record(ctx, { chain: systemChain, action: 'LOGIN', entity: personEntity(account) })
+    record(ctx, { chain: systemChain, action: 'LOGIN', entity: personEntity(account) })
     return openBrowserSession(ctx, account, null)
   })
 }

@@ -2,12 +2,12 @@
 import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import { createLongWork } from '../../long-work.ts'
-import type { Engine } from '../../store/engine/sql.ts'
+import { type Engine, readOnly } from '../../store/engine/sql.ts'
 import { countTampered } from '../../store/integrity.ts'
 import type { Keys } from '../../store/key/key.ts'
 import { type SealedRecord, sealedWalkStore } from '../../store/secret/sealed-walk.ts'
 import type { KeyMemory } from '../../store/secret/value-seal.ts'
-import { createStore, type Store } from '../../store/store.ts'
+import { type ReadStore, storeOver } from '../../store/store.ts'
 import { verifyChain } from '../audit/verify.ts'
 import { findBrokenSets } from '../workspace/row-set.ts'
 import type { BackupOptions, Manifest } from './manifest.ts'
@@ -24,7 +24,7 @@ export async function checkStore(
   manifest: Manifest,
   options: BackupOptions,
 ): Promise<string[]> {
-  const store = createStore(engine, keys)
+  const store = storeOver(readOnly(engine), keys)
   options.onProgress?.({ stage: 'rights', done: 0, total: 0 })
   const tampered = await countTampered(engine, keys)
   return [
@@ -35,7 +35,7 @@ export async function checkStore(
   ]
 }
 
-async function checkSets(store: Store): Promise<string[]> {
+async function checkSets(store: ReadStore): Promise<string[]> {
   const problems: string[] = []
   for await (const { slug, what } of findBrokenSets(store)) {
     problems.push(`Removed or put back outside of Coffer: ${what} of ${JSON.stringify(slug)}.`)
@@ -43,7 +43,12 @@ async function checkSets(store: Store): Promise<string[]> {
   return problems.slice(0, maxNamed)
 }
 
-async function checkTrails(store: Store, keys: Keys, manifest: Manifest, options: BackupOptions): Promise<string[]> {
+async function checkTrails(
+  store: ReadStore,
+  keys: Keys,
+  manifest: Manifest,
+  options: BackupOptions,
+): Promise<string[]> {
   const { signal, onProgress } = options
   const heads = new Map(manifest.auditHeads.map((head) => [head.chain, head]))
   const problems: string[] = []
@@ -67,7 +72,7 @@ async function checkTrails(store: Store, keys: Keys, manifest: Manifest, options
   return problems.slice(0, maxNamed)
 }
 
-async function checkValues(engine: Engine, store: Store, { onProgress, signal }: BackupOptions): Promise<string[]> {
+async function checkValues(engine: Engine, store: ReadStore, { onProgress, signal }: BackupOptions): Promise<string[]> {
   const records = sealedWalkStore(engine)
   const total = await records.count()
   const problems: string[] = []
@@ -90,7 +95,7 @@ async function checkValues(engine: Engine, store: Store, { onProgress, signal }:
   return problems
 }
 
-async function opens(store: Store, record: SealedRecord, memory: KeyMemory): Promise<boolean> {
+async function opens(store: ReadStore, record: SealedRecord, memory: KeyMemory): Promise<boolean> {
   try {
     await store.secretValues.open(record, record, memory)
     return true

@@ -45,7 +45,7 @@ export async function loadBackup(
     const insert = requireInsert(table)
     await engine.transaction('restore', async ({ db }) => {
       await requireMark(db, mark)
-      await db.runMany([...rows()], insert)
+      db.writeMany([...rows()], insert)
     })
   })
   return { manifest, mark }

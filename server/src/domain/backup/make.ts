@@ -6,7 +6,7 @@ import { Failure } from '../../failure.ts'
 import type { MasterKeySource } from '../../master-key/master-key.ts'
 import type { Services } from '../context.ts'
 import type { Staging } from './staging.ts'
-import { verifyBackup } from './verify.ts'
+import { notVerified, verifyBackup } from './verify.ts'
 import { writeBackup } from './write.ts'
 
 /** Sources of a master key that people hand to the running service: another process could not get it. */
@@ -26,14 +26,14 @@ async function makeHere(services: Services, staging: Staging, name: string, sign
   const unverified = `${staging.pathOf(name)}.unverified`
   await writeBackup(services, unverified, { signal })
   const scratchFolder = staging.folder
-  const { ok, problems } = await verifyBackup(unverified, async () => services.keys.master, { signal, scratchFolder })
-  if (!ok) throw notVerified(problems[0] ?? '')
+  const verdict = await verifyBackup(unverified, async () => services.keys.master, { signal, scratchFolder })
+  if (!verdict.ok) throw notVerified(verdict)
   await rename(unverified, staging.pathOf(name))
 }
 
 /** Lower than the service's own, so that requests come first. */
 const priority = 10
-const maxOutput = 20_000
+const maxReason = 500
 
 async function makeBeside(
   program: readonly string[],
@@ -42,13 +42,10 @@ async function makeBeside(
   signal: AbortSignal,
 ): Promise<void> {
   const args = [...program, 'backup', staging.pathOf(name), '--scratch', staging.folder]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], signal, killSignal: 'SIGKILL' })
-  const printed = { out: '', err: '' }
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    printed.out = (printed.out + text).slice(-maxOutput)
-  })
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'], signal, killSignal: 'SIGKILL' })
+  let reason = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    printed.err = (printed.err + text).slice(-maxOutput)
+    reason = (reason + text).slice(0, maxReason)
   })
   child.once('spawn', () => {
     try {
@@ -63,11 +60,6 @@ async function makeBeside(
   })
   signal.throwIfAborted()
   if (code === 0) return
-  const problem = /^ {2}wrong {2}(.+)$/m.exec(printed.out)?.[1]
-  if (problem !== undefined) throw notVerified(problem)
-  const sentence = printed.err.split('\n')[0]?.slice(0, 500)
-  throw new Failure('internal', sentence || 'The command "backup" ended without a reason.')
+  // A command that fails says why in one line, in the words of the failure.
+  throw new Failure('internal', reason.split('\n')[0] || 'The command "backup" ended without a reason.')
 }
-
-const notVerified = (problem: string) =>
-  new Failure('integrity', `The backup could not be verified, so it was not stored: ${problem}`)

@@ -3,11 +3,11 @@
  * sessions, shares and syncs are put to rest, and tokens are listed for review.
  */
 import { newId } from '../../crypto/id.ts'
-import type { Engine } from '../../store/engine/sql.ts'
+import { type Engine, readOnly } from '../../store/engine/sql.ts'
 import type { Keys } from '../../store/key/key.ts'
 import { endRestore } from '../../store/restore-target.ts'
 import { revivedStateStore } from '../../store/revived-state.ts'
-import { createStore, type Store } from '../../store/store.ts'
+import { type ReadStore, storeOver } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
@@ -47,7 +47,7 @@ export async function endRevivedState(
   { manifest, mark }: Loaded,
   options: RevivalOptions,
 ): Promise<Revival> {
-  const since = options.since && createStore(options.since.engine, options.since.keys)
+  const since = options.since && storeOver(readOnly(options.since.engine), options.since.keys)
   let revokedTokens = 0
   for await (const workspace of listWorkspaces(ctx.store)) {
     revokedTokens += await reviewTokens(ctx, workspace, since, options)
@@ -61,7 +61,7 @@ export async function endRevivedState(
     const shares = await state.revokeShares(ctx.now())
     await state.startGeneration(generation)
     const counts = { sessions, syncs, shares, revokedTokens }
-    await record(ctx, {
+    record(ctx, {
       chain: systemChain,
       action: 'UPDATE',
       entity: { type: 'instance', id: manifest.id, name: 'restore' },
@@ -74,14 +74,14 @@ export async function endRevivedState(
 
 type Workspace = { readonly id: string; readonly slug: string }
 
-async function* listWorkspaces({ workspaces }: Store): AsyncGenerator<Workspace> {
+async function* listWorkspaces({ workspaces }: ReadStore): AsyncGenerator<Workspace> {
   let next = await workspaces.findAfter('')
   for (; next; next = await workspaces.findAfter(next.id)) yield next
 }
 
 const tokensPerPage = 100
 
-async function* listLiving({ tokens }: Store, workspaceId: string, nowMs: number): AsyncGenerator<TokenRecord> {
+async function* listLiving({ tokens }: ReadStore, workspaceId: string, nowMs: number): AsyncGenerator<TokenRecord> {
   let page: TokenRecord[]
   let after = ''
   do {
@@ -95,7 +95,7 @@ async function* listLiving({ tokens }: Store, workspaceId: string, nowMs: number
 async function reviewTokens(
   ctx: Context,
   workspace: Workspace,
-  since: Store | undefined,
+  since: ReadStore | undefined,
   { revokeTokens, onToken }: RevivalOptions,
 ): Promise<number> {
   let revoked = 0
@@ -109,7 +109,7 @@ async function reviewTokens(
 }
 
 /** Revoked, deleted or rotated since: its value of then must not be accepted again. */
-async function hasChanged(since: Store, token: TokenRecord, nowMs: number): Promise<boolean> {
+async function hasChanged(since: ReadStore, token: TokenRecord, nowMs: number): Promise<boolean> {
   const current = await since.tokens.find(token.id, token.workspaceId)
   if (!current || current.revokedAt !== null || current.generation !== token.generation) return true
   return current.expiresAt !== null && current.expiresAt <= nowMs
@@ -119,12 +119,17 @@ async function revoke(ctx: Context, token: TokenRecord): Promise<void> {
   const previous = { previousHash: null, previousHashRootId: null, previousUntil: null }
   await inTransaction(ctx, token.workspaceId, async (ctx) => {
     await ctx.store.tokens.update({ ...token, ...previous, revokedAt: ctx.now() }, token)
-    await record(ctx, { chain: token.workspaceId, action: 'DELETE', entity: tokenEntity(token) })
+    record(ctx, { chain: token.workspaceId, action: 'DELETE', entity: tokenEntity(token) })
   })
 }
 
 /** Also those of workspaces that were made since. */
-async function listLost(restored: Store, since: Store, nowMs: number, { onToken }: RevivalOptions): Promise<void> {
+async function listLost(
+  restored: ReadStore,
+  since: ReadStore,
+  nowMs: number,
+  { onToken }: RevivalOptions,
+): Promise<void> {
   for await (const workspace of listWorkspaces(since)) {
     for await (const token of listLiving(since, workspace.id, nowMs)) {
       const isKnown = await restored.tokens.find(token.id, workspace.id)

@@ -5,7 +5,7 @@ import { newId } from '../../crypto/id.ts'
 import { codeOf } from '../../error-code.ts'
 import { Failure } from '../../failure.ts'
 import { traceOf } from '../../log.ts'
-import type { Store } from '../../store/store.ts'
+import type { ReadStore, Store } from '../../store/store.ts'
 import type { Services } from '../context.ts'
 import { holdLease, type Lease, leaseMs } from '../lease.ts'
 import { hourMs, minuteMs } from '../time.ts'
@@ -23,11 +23,10 @@ import { type BackupTarget, TargetError } from './target/target.ts'
 
 const leaseId = 'backup'
 const maxBackoffMs = hourMs
-/** Between the starts of two runs of this process, whatever the store says: a wrong clock may have written it. */
+/** Between the starts of two runs of this process. */
 const minPauseMs = minuteMs
 /** The lease is held meanwhile, and another backup may be due. */
 const pruneWithinMs = 30 * minuteMs
-const lastStarts = new WeakMap<Services, number>()
 
 export async function runDueBackup(services: Services, place: BackupPlace, signal: AbortSignal): Promise<void> {
   if (isTooSoon(services) || !(await isDue(services))) return
@@ -35,14 +34,14 @@ export async function runDueBackup(services: Services, place: BackupPlace, signa
   const fence = await inQuietTransaction(services, leaseId, (store) => store.leases.claim(leaseId, at, at + leaseMs))
   if (fence === undefined) return
   const row = {
-    isHeld: (store: Store) => store.leases.isHeld(leaseId, fence),
+    isHeld: (store: ReadStore) => store.leases.isHeld(leaseId, fence),
     renew: (store: Store, until: number) => store.leases.renew(leaseId, fence, until),
   }
   const lease = holdLease(services, leaseId, row, at + leaseMs)
   try {
     // Another node may have made it between the look and the claim.
     if (await isDue(services)) {
-      lastStarts.set(services, services.now())
+      services.lastBackup.startedAt = services.now()
       await runBackup(services, place, lease, signal)
     }
   } finally {
@@ -51,10 +50,9 @@ export async function runDueBackup(services: Services, place: BackupPlace, signa
   }
 }
 
-function isTooSoon(services: Services): boolean {
-  const last = lastStarts.get(services)
+function isTooSoon({ lastBackup: { startedAt }, now }: Services): boolean {
   // A last start in the future comes from a clock that was set back since.
-  return last !== undefined && Math.abs(services.now() - last) < minPauseMs
+  return startedAt !== undefined && Math.abs(now() - startedAt) < minPauseMs
 }
 
 /** A failed run is repeated after a minute, then after twice the time each, up to an hour. */
@@ -146,7 +144,7 @@ async function recordFailure(services: Services, run: Attempt, error: unknown, i
   await inQuietTransaction(services, leaseId, async (store) => {
     // The run may have failed before its row was written.
     if (!(await store.backups.finish(run.id, end))) {
-      await store.backups.insert(run)
+      store.backups.insert(run)
       await store.backups.finish(run.id, end)
     }
   })

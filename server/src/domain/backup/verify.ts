@@ -24,6 +24,9 @@ export type Verdict = {
   readonly manifest: Manifest | undefined
 }
 
+export const notVerified = ({ problems }: Verdict) =>
+  new Failure('integrity', `The backup could not be verified, so it was not stored: ${problems[0]}`)
+
 type VerifyOptions = BackupOptions & {
   /** Needs room for the whole store. */
   readonly scratchFolder: string

@@ -1,5 +1,5 @@
 /** Cached number of secrets, and time of the last change, per project and environment. */
-import type { Store } from '../../store/store.ts'
+import type { ReadStore } from '../../store/store.ts'
 import { iso } from '../time.ts'
 import { createLoadingCache, type LoadingCache } from './loading-cache.ts'
 
@@ -8,7 +8,7 @@ export type Counts = LoadingCache<ReadonlyMap<string, Count>>
 
 const maxWorkspaces = 1_000
 
-export function createCounts(store: Store): Counts {
+export function createCounts(store: ReadStore): Counts {
   return createLoadingCache(maxWorkspaces, async (workspaceId) => {
     const rows = await store.secrets.listCounts(workspaceId)
     return new Map(rows.map(({ id, count, updatedAt }) => [id, { count, updatedAt: iso(updatedAt) }]))

@@ -3,9 +3,10 @@
  * projects, environments, and the tokens in use. It is cached in memory, dropped at every commit that changes it, and reloaded by the next request.
  */
 import type { Log } from '../../log.ts'
+import type { KeyList } from '../../store/audit/key-list.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
 import type { KeyMemory } from '../../store/secret/value-seal.ts'
-import type { Store } from '../../store/store.ts'
+import type { ReadStore } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import type { EnvironmentRow } from '../../store/workspace/environment.ts'
 import type { WorkspaceRow } from '../../store/workspace/workspace.ts'
@@ -55,6 +56,11 @@ export type WorkspaceSnapshot = {
   /** Identities of outside issuers, loaded on demand too. */
   readonly identities: LoadingCache<IdentityRecord>
   readonly environmentKeys: KeyMemory
+  /**
+   * The base lists of audit entries that were used last. Cached responses share their texts, which may be megabytes long.
+   * Held weakly: only the response cache, which counts their bytes, keeps them in memory.
+   */
+  readonly nameBases: Map<string, WeakRef<KeyList>>
 }
 
 export type WorkspaceSnapshots = LoadingCache<WorkspaceSnapshot>
@@ -63,7 +69,7 @@ const maxSnapshots = 1_000
 const maxTokens = 10_000
 const maxIdentities = 1_000
 
-export function createWorkspaceSnapshots(store: Store, log: Log): WorkspaceSnapshots {
+export function createWorkspaceSnapshots(store: ReadStore, log: Log): WorkspaceSnapshots {
   return createLoadingCache(maxSnapshots, (workspaceId) => loadSnapshot(store, log, workspaceId))
 }
 
@@ -72,7 +78,7 @@ export const toSnapshotEnvironment = (row: EnvironmentRow): SnapshotEnvironment 
   updatedAt: iso(row.updatedAt),
 })
 
-async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promise<WorkspaceSnapshot | undefined> {
+async function loadSnapshot(store: ReadStore, log: Log, workspaceId: string): Promise<WorkspaceSnapshot | undefined> {
   const workspace = await store.workspaces.find(workspaceId)
   if (!workspace) return undefined
   const [rights, teamRows, projectRows, environmentRows] = await Promise.all([
@@ -107,6 +113,7 @@ async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promis
     tokens: createLoadingCache(maxTokens, (id) => store.tokens.find(id, workspaceId)),
     identities: createLoadingCache(maxIdentities, (id) => store.oidc.find(id, workspaceId)),
     environmentKeys: { byVersion: new Map(), newest: new Map() },
+    nameBases: new Map(),
   }
 }
 
@@ -115,7 +122,7 @@ async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promis
  * had which grants: the workspace is closed.
  */
 async function loadRights(
-  store: Store,
+  store: ReadStore,
   log: Log,
   workspaceId: string,
 ): Promise<Pick<WorkspaceSnapshot, 'policy' | 'principals'>> {

@@ -13,7 +13,7 @@ import type { Session } from '../../store/account/session.ts'
 import type { Keys } from '../../store/key/key.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
 import { ownerOf } from '../../store/owner.ts'
-import type { Store } from '../../store/store.ts'
+import type { ReadStore, Store } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import type { Actor } from '../actor.ts'
 import { createLoadingCache } from '../cache/loading-cache.ts'
@@ -55,13 +55,13 @@ type LiveSession = {
   seenAt: number
 }
 type Parts = {
-  readonly store: Store
+  readonly store: ReadStore
   readonly keys: Keys
   readonly snapshots: WorkspaceSnapshots
   readonly usage: Usage
   readonly issuer: string
   /** Store work that no request waits for. */
-  readonly later: (work: (store: Store) => Promise<void>) => void
+  readonly later: (work: (store: Store) => Promise<void> | void) => void
   readonly now: () => number
 }
 
@@ -252,7 +252,7 @@ export function createCredentials(parts: Parts): Credentials {
 
   async function rehashToken(store: Store, token: { id: string; workspaceId: string }, value: string): Promise<void> {
     if (!(await store.tokens.rehash(token.id, token.workspaceId, value))) return
-    await store.changes.append('workspace', token.workspaceId, now())
+    store.changes.append('workspace', token.workspaceId, now())
   }
 
   return {

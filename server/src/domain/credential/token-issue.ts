@@ -178,7 +178,7 @@ async function issueToken(
       ...(plan.mayAdminister && { mayAdminister: true }),
       ...(serviceAccountId !== null && { serviceAccount: serviceAccountId }),
     }
-    await record(ctx, { chain: workspaceId, action: 'CREATE', entity: tokenEntity(token), after })
+    record(ctx, { chain: workspaceId, action: 'CREATE', entity: tokenEntity(token), after })
   })
   return toIssued(ctx, token, value)
 }

@@ -32,8 +32,8 @@ export async function transferToken(ctx: Context, path: IdPath, body: Transfer):
     // A use of the token during a root rotation re-hashes its row, and this update then matches nothing.
     if (!(await ctx.store.tokens.update(next, token))) throw new Failure('unavailable')
     const details = { before: { owner: ownerOf(token) }, after: { owner: account.id, serviceAccount: account.name } }
-    await record(ctx, { chain: workspaceId, action: 'UPDATE', entity: tokenEntity(token), ...details })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'UPDATE', entity: tokenEntity(token), ...details })
+    announce(ctx, 'workspace', workspaceId)
     return { token: next, account }
   })
   const [shown] = await toTokens(ctx, access, [transferred.token])

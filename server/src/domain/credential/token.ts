@@ -68,8 +68,8 @@ export async function rotateToken(ctx: Context, path: IdPath, body: TokenRotatio
     }
     if (!(await ctx.store.tokens.update(next, current))) throw new Failure('conflict')
     const after = { graceSeconds: body.graceSeconds ?? 0, prefix: prefixOf(ctx, next) }
-    await record(ctx, { chain: workspaceId, action: 'ROTATE', entity: tokenEntity(next), after })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'ROTATE', entity: tokenEntity(next), after })
+    announce(ctx, 'workspace', workspaceId)
     return next
   })
   return toIssued(ctx, rotated, value)
@@ -92,8 +92,8 @@ export async function revokeToken(ctx: Context, path: IdPath): Promise<void> {
     // A use of the token during a root rotation re-hashes its row, and this update then matches nothing. The caller
     // must retry, as the token is not revoked yet.
     if (!(await ctx.store.tokens.update(revoked, current))) throw new Failure('unavailable')
-    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: tokenEntity(current) })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'DELETE', entity: tokenEntity(current) })
+    announce(ctx, 'workspace', workspaceId)
   })
 }
 

@@ -56,7 +56,7 @@ const emptyNotes = () => ({
 })
 
 export async function writeUsage(store: Store, taken: ReturnType<Usage['take']>): Promise<void> {
-  for (const [id, use] of taken.tokens) await store.tokens.touch(id, use.workspaceId, use.at, use.ip)
-  for (const [id, use] of taken.identities) await store.oidc.touch(id, use.workspaceId, use.at)
-  for (const [id, use] of taken.sessions) await store.sessions.touch(id, use.userId, use.at)
+  for (const [id, use] of taken.tokens) store.tokens.touch(id, use.workspaceId, use.at, use.ip)
+  for (const [id, use] of taken.identities) store.oidc.touch(id, use.workspaceId, use.at)
+  for (const [id, use] of taken.sessions) store.sessions.touch(id, use.userId, use.at)
 }

@@ -64,8 +64,8 @@ export async function createIdentity(ctx: Context, path: WorkspacePath, body: Ne
       )
     }
     await ctx.store.oidc.insert(identity)
-    await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(identity), after: settingsOf(identity) })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(identity), after: settingsOf(identity) })
+    announce(ctx, 'workspace', workspaceId)
   })
   return toIdentity(ctx, identity)
 }
@@ -92,8 +92,8 @@ export async function updateIdentity(
     const isOnlyRenamed = Object.keys(after).every((field) => field === 'name')
     const next = { ...changed, generation: current.generation + (isOnlyRenamed ? 0 : 1) }
     await ctx.store.oidc.update(next)
-    await record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(current), before, after })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(current), before, after })
+    announce(ctx, 'workspace', workspaceId)
     return next
   })
   return { success: true, ...toIdentity(ctx, updated) }
@@ -107,8 +107,8 @@ export async function deleteIdentity(ctx: Context, path: IdPath): Promise<void> 
     const current = await ctx.store.oidc.findForChange(identity.id, workspaceId)
     if (!current) throw new Failure('notFound')
     await ctx.store.oidc.remove(current.id, workspaceId)
-    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), before: settingsOf(current) })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), before: settingsOf(current) })
+    announce(ctx, 'workspace', workspaceId)
   })
 }
 

@@ -1,7 +1,7 @@
 /** Audit entries of changes to whole secrets. */
 import type { SecretRecord } from '../../store/secret/secret.ts'
 import type { ProjectAccess } from '../access/access.ts'
-import { record, recordAll } from '../audit/record.ts'
+import { record, recordTogether } from '../audit/record.ts'
 import type { WriteContext } from '../context.ts'
 
 /** A bulk change is recorded against the secrets of the project as one entity. */
@@ -15,8 +15,8 @@ export function recordSecret(
   secret: SecretRecord,
   after: Record<string, unknown>,
   environmentIds: readonly string[] = [],
-): Promise<void> {
-  return record(ctx, { ...eventOf(access, action, secret), environmentIds, after })
+): void {
+  record(ctx, { ...eventOf(access, action, secret), environmentIds, after })
 }
 
 /** Records the same action for many secrets, as one row of the audit trail. */
@@ -26,9 +26,10 @@ export function recordSecrets(
   action: 'UPDATE' | 'DELETE',
   secrets: readonly SecretRecord[],
   afterOf: (secret: SecretRecord) => Record<string, unknown>,
-): Promise<void> {
-  return recordAll(
-    secrets.map((secret) => ({ ctx, event: { ...eventOf(access, action, secret), after: afterOf(secret) } })),
+): void {
+  recordTogether(
+    ctx,
+    secrets.map((secret) => ({ ...eventOf(access, action, secret), after: afterOf(secret) })),
   )
 }
 

@@ -7,7 +7,7 @@ import { type LeftOut, whyLeftOut } from '@coffer/contract/variable-name'
 import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import { type ProjectAccess, requireProject } from '../access/access.ts'
-import { readDetails } from '../audit/record-read.ts'
+import { readDetails, recordRead } from '../audit/record-read.ts'
 import type { SnapshotEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { secretsEntity } from './audit-record.ts'
@@ -44,7 +44,7 @@ export async function exportSecrets(ctx: Context, path: ProjectPath, query: Secr
     const referenced = namePlaces(access, places)
     const after = { keys, export: format, ...(referenced.length > 0 && { referenced }) }
     const readIn = [environment.id, ...places.map(({ environmentId }) => environmentId)]
-    await ctx.reads.record(ctx, event, readDetails(after, readIn), file.bytes)
+    await recordRead(ctx, event, readDetails(after, readIn), file.bytes)
   }
   return { ...file, leftOut }
 }

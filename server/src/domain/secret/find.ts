@@ -2,7 +2,6 @@
 import { Failure } from '../../failure.ts'
 import type { SecretRecord } from '../../store/secret/secret.ts'
 import { ownersSeen } from '../../store/secret/value.ts'
-import type { Store } from '../../store/store.ts'
 import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
 import type { Context } from '../context.ts'
 import { isId } from '../id.ts'
@@ -34,39 +33,10 @@ export async function findUnseen(
   access: ProjectAccess,
   secretIds: readonly string[],
 ): Promise<ReadonlySet<string>> {
-  const caller = { ctx, access }
-  return (await findUnseenByEach(ctx.store, [caller], () => secretIds)).get(caller) ?? new Set()
-}
-
-type Caller = { readonly ctx: Context; readonly access: ProjectAccess }
-
-/** `findUnseen` for several callers in one project. One query serves them all and loads no value. */
-export async function findUnseenByEach<One extends Caller>(
-  { secretValues }: Store,
-  callers: readonly One[],
-  secretIdsOf: (caller: One) => readonly string[],
-): Promise<ReadonlyMap<One, ReadonlySet<string>>> {
-  const looks = callers.flatMap((caller) => {
-    const { reach, project } = caller.access
-    if (reachesProject(reach, project)) return []
-    const environmentIds = new Set(reachedEnvironments(reach, project).map(({ id }) => id))
-    const ownerIds = new Set(ownersSeen(personalOwner(caller.ctx)))
-    return [{ caller, secretIds: secretIdsOf(caller), environmentIds, ownerIds }]
-  })
-  const distinct = (of: (look: (typeof looks)[number]) => Iterable<string>) => [
-    ...new Set(looks.flatMap((look) => [...of(look)])),
-  ]
-  const places = await secretValues.listPlacesOf(
-    distinct(({ environmentIds }) => environmentIds),
-    distinct(({ secretIds }) => secretIds),
-    distinct(({ ownerIds }) => ownerIds),
-  )
-  const placesOf = Map.groupBy(places, ({ secretId }) => secretId)
-  return new Map(
-    looks.map(({ caller, secretIds, environmentIds, ownerIds }) => {
-      const isSeen = (secretId: string) =>
-        placesOf.get(secretId)?.some((place) => environmentIds.has(place.environmentId) && ownerIds.has(place.ownerId))
-      return [caller, new Set(secretIds.filter((secretId) => !isSeen(secretId)))]
-    }),
-  )
+  const { reach, project } = access
+  if (secretIds.length === 0 || reachesProject(reach, project)) return new Set()
+  const environmentIds = reachedEnvironments(reach, project).map(({ id }) => id)
+  const places = await ctx.store.secretValues.listPlacesOf(environmentIds, secretIds, ownersSeen(personalOwner(ctx)))
+  const seen = new Set(places.map(({ secretId }) => secretId))
+  return new Set(secretIds.filter((id) => !seen.has(id)))
 }

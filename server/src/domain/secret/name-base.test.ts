@@ -12,7 +12,7 @@ const collectGarbage: () => void = runInNewContext('gc')
 const mebibyte = 1024 * 1024
 
 // The casts are safe: the function uses these fields alone.
-const snapshot = { environments: new Map(), projects: new Map() } as unknown as WorkspaceSnapshot
+const snapshot = { environments: new Map(), projects: new Map(), nameBases: new Map() } as unknown as WorkspaceSnapshot
 const ctx = {} as Pick<Context, 'store'>
 
 async function searchIn(projectId: string) {

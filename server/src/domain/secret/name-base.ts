@@ -2,27 +2,19 @@
  * Base lists for audit entries whose caller chooses the names, by `q`, by environments or by revisions. They depend on
  * the stored data alone, so repeated reads of unchanged data store nothing but a bit for each name.
  */
-import { isLongList, type KeyList, type NameBase, type NameBases, toKeyList } from '../../store/audit/key-list.ts'
+import { isLongList, type NameBase, type NameBases, toKeyList } from '../../store/audit/key-list.ts'
 import type { ProjectAccess } from '../access/access.ts'
 import type { WorkspaceSnapshot } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import type { Place } from './reference/graph.ts'
 
-/**
- * The bases used last. Cached responses share their texts, which may be megabytes long. Held weakly: only the response
- * cache, which counts their bytes, keeps them in memory.
- */
-const lastBases = new WeakMap<WorkspaceSnapshot, Map<string, WeakRef<KeyList>>>()
-
 /** `names` must be without duplicates; `use` tells the lists of one workspace apart. */
-function baseOf(snapshot: WorkspaceSnapshot, use: string, names: readonly string[], prefix = ''): NameBase {
-  const known = lastBases.get(snapshot) ?? new Map<string, WeakRef<KeyList>>()
-  lastBases.set(snapshot, known)
+function baseOf({ nameBases }: WorkspaceSnapshot, use: string, names: readonly string[], prefix = ''): NameBase {
   const text = JSON.stringify(names)
-  const last = known.get(use)?.deref()
+  const last = nameBases.get(use)?.deref()
   if (last?.text === text) return { prefix, names, list: last }
   const list = toKeyList(text)
-  known.set(use, new WeakRef(list))
+  nameBases.set(use, new WeakRef(list))
   return { prefix, names, list }
 }
 

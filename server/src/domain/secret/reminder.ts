@@ -43,8 +43,8 @@ export async function putReminder(
       everyDays,
     }
     const id = await ctx.store.secretReminders.put(row)
-    await recordSecret(ctx, access, 'UPDATE', secret, { reminder: iso(nextAt) }, [environment.id])
-    await announceSecrets(ctx, access, [environment.id])
+    recordSecret(ctx, access, 'UPDATE', secret, { reminder: iso(nextAt) }, [environment.id])
+    announceSecrets(ctx, access, [environment.id])
     return { success: true, id, type: body.type, nextReminderDate: iso(nextAt) }
   })
 }
@@ -61,7 +61,7 @@ export async function deleteReminder(
   await inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
     if (!(await ctx.store.secretReminders.remove(environment.id, secret.id))) throw new Failure('notFound')
-    await recordSecret(ctx, access, 'UPDATE', secret, { reminder: null }, [environment.id])
-    await announceSecrets(ctx, access, [environment.id])
+    recordSecret(ctx, access, 'UPDATE', secret, { reminder: null }, [environment.id])
+    announceSecrets(ctx, access, [environment.id])
   })
 }

@@ -116,12 +116,12 @@ async function recordMaking(
   if (copied) {
     const { keys, environments, referenced } = copied
     const after = { keys, environments, ...(referenced.length > 0 && { referenced }), share: share.id }
-    await record(ctx, { chain, action: 'VIEW', entity: secretsEntity(project), projectId, environmentIds, after })
+    record(ctx, { chain, action: 'VIEW', entity: secretsEntity(project), projectId, environmentIds, after })
   }
   const { kind, maxViews, maxFailures, hasPassword, sizeBytes } = share
   const limits = { maxViews, maxFailures, hasPassword, expiresAt: iso(share.expiresAt) }
   const after = { kind, sizeBytes, ...limits, ...(copied && { keys: copied.keys }) }
-  await record(ctx, { chain, action: 'CREATE', entity: entity(share), projectId, environmentIds, after })
+  record(ctx, { chain, action: 'CREATE', entity: entity(share), projectId, environmentIds, after })
 }
 
 async function planShare(ctx: Context, access: ProjectAccess, body: NewShare): Promise<Plan> {
@@ -186,7 +186,7 @@ export async function revokeShare(ctx: Context, path: SharePath): Promise<void> 
   await inTransaction(ctx, chain, async (ctx) => {
     if (!(await ctx.store.shares.revoke(share, ctx.now()))) return
     const { projectId, environmentIds } = share
-    await record(ctx, { chain, action: 'DELETE', entity: entity(share), projectId, environmentIds })
+    record(ctx, { chain, action: 'DELETE', entity: entity(share), projectId, environmentIds })
   })
 }
 

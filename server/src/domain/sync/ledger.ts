@@ -4,7 +4,7 @@
  */
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { lengthPrefixed } from '../../crypto/envelope.ts'
-import type { Store } from '../../store/store.ts'
+import type { ReadStore, Store } from '../../store/store.ts'
 import type { LedgerEntry } from '../../store/sync/ledger.ts'
 
 export type Owner = { readonly syncId: string; readonly macKey: KeyObject }
@@ -12,7 +12,7 @@ export type Owner = { readonly syncId: string; readonly macKey: KeyObject }
 /** Created once per run: importing the key for each MAC would be slow. */
 export const macKeyOf = (base64: string): KeyObject => createSecretKey(base64, 'base64')
 
-export async function readLedger(store: Store, owner: Owner): Promise<LedgerEntry[]> {
+export async function readLedger(store: ReadStore, owner: Owner): Promise<LedgerEntry[]> {
   const signed = (await store.syncLedger.list(owner.syncId)).map((row) => {
     const [valueMac = '', mac = ''] = row.valueMac.split('.')
     const entry = { ...row, valueMac }
@@ -32,7 +32,7 @@ const isEqual = (a: Buffer, b: Buffer) => a.length === b.length && timingSafeEqu
 
 export async function writeLedger(store: Store, owner: Owner, entries: readonly LedgerEntry[]): Promise<void> {
   const signed = entries.map((entry) => ({ ...entry, valueMac: `${entry.valueMac}.${macOfEntry(owner, entry)}` }))
-  await store.syncLedger.put(owner.syncId, signed)
+  store.syncLedger.put(owner.syncId, signed)
 }
 
 function macOfEntry({ syncId, macKey }: Owner, entry: LedgerEntry): string {

@@ -250,7 +250,7 @@ async function note(
 ): Promise<void> {
   const { workspaceId: chain, projectId, environmentId } = sync
   const where = environmentId === null ? {} : { environmentId }
-  await record(ctx, { chain, action, entity: syncEntity(sync), projectId, ...where, before, after })
+  record(ctx, { chain, action, entity: syncEntity(sync), projectId, ...where, before, after })
 }
 
 export async function listSyncRuns(ctx: Context, path: SyncPath, query: SyncRunQuery): Promise<Page<SyncRun>> {

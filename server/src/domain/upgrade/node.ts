@@ -26,7 +26,7 @@ export function createNode(services: Services): Node {
       if (isAlone) return
       await inQuietTransaction(services, 'node', async ({ nodes }) => {
         await nodes.save({ id, name: hostname(), version, level: newestLevel, seenAt: now() })
-        await nodes.removeSeenBefore(now() - dayMs)
+        nodes.removeSeenBefore(now() - dayMs)
       })
     },
     async leave() {

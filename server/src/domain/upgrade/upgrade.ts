@@ -85,9 +85,9 @@ export async function finishUpgrade(ctx: Context): Promise<UpgradeStatus['waitin
   await inTransaction(ctx, systemChain, async (ctx) => {
     await ctx.keys.raiseLevel(ctx.transaction.db, newestLevel)
     // Every node reads its keys again, and with them the level.
-    await announce(ctx, 'keyring', `level ${newestLevel}`)
+    announce(ctx, 'keyring', `level ${newestLevel}`)
     const entity = { ...levelEntity(newestLevel), name: waiting.map(({ name }) => name).join() }
-    await record(ctx, {
+    record(ctx, {
       ...{ chain: systemChain, action: 'UPDATE', entity, before: { level }, after: { level: newestLevel } },
     })
   })

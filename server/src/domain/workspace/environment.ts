@@ -45,8 +45,8 @@ export async function createEnvironment(
     if (!(await ctx.store.environments.insert(environment))) throw nameTaken(environment.name)
     const place = { projectId: project.id, environmentId: environment.id }
     const after = { name: environment.name, hasPersonalOverrides: environment.hasPersonalOverrides }
-    await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(environment), ...place, after })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(environment), ...place, after })
+    announce(ctx, 'workspace', workspaceId)
   })
   return { success: true, id: environment.id }
 }
@@ -62,8 +62,8 @@ export async function updateEnvironment(ctx: Context, path: EnvironmentPath, cha
     const next = { ...current, ...after, updatedAt: ctx.now() }
     if (!(await ctx.store.environments.update(next))) throw nameTaken(after.name)
     const place = { projectId: project.id, environmentId: environment.id }
-    await record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(current), ...place, before, after })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(current), ...place, before, after })
+    announce(ctx, 'workspace', workspaceId)
   })
 }
 
@@ -74,10 +74,10 @@ export async function deleteEnvironment(ctx: Context, path: EnvironmentPath): Pr
     const current = await requireStored(ctx, environment.id, workspaceId)
     const place = { projectId: project.id, environmentId: environment.id }
     await endUses(ctx, workspaceId, place)
-    await ctx.store.environments.remove(environment.id, workspaceId)
+    ctx.store.environments.remove(environment.id, workspaceId)
     const before = { name: current.name }
-    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), ...place, before })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), ...place, before })
+    announce(ctx, 'workspace', workspaceId)
   })
 }
 
@@ -87,9 +87,9 @@ export async function endUses(
   workspaceId: string,
   place: { readonly projectId: string; readonly environmentId: string },
 ): Promise<void> {
-  await ctx.store.shares.revokeFrom(place.environmentId, workspaceId, ctx.now())
+  ctx.store.shares.revokeFrom(place.environmentId, workspaceId, ctx.now())
   for (const { id, name } of await ctx.store.syncs.removeOf(place.environmentId, workspaceId)) {
-    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: { type: 'sync', id, name }, ...place })
+    record(ctx, { chain: workspaceId, action: 'DELETE', entity: { type: 'sync', id, name }, ...place })
   }
 }
 

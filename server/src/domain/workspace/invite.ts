@@ -58,7 +58,7 @@ export async function createInvite(ctx: Context, path: WorkspacePath, body: NewI
       throw new Failure('conflict', `This address is already invited: resend, change or remove the invite ${taken}.`)
     }
     const after = { ...grantText(invite), expiresAt: iso(invite.expiresAt) }
-    await record(ctx, { chain: workspace.id, action: 'CREATE', entity: inviteEntity(invite), after })
+    record(ctx, { chain: workspace.id, action: 'CREATE', entity: inviteEntity(invite), after })
   })
   return deliver(ctx, workspace.name, invite, tokens)
 }
@@ -78,9 +78,9 @@ export async function resendInvite(ctx: Context, path: IdPath): Promise<IssuedIn
       throw new Failure('conflict', 'This invite was accepted: there is nothing to send.')
     }
     const next = { ...invite, ...issued, invitedBy: ctx.actor.userId }
-    await ctx.store.invites.update(next)
+    ctx.store.invites.update(next)
     const expiries = { before: { expiresAt: iso(invite.expiresAt) }, after: { expiresAt: iso(next.expiresAt) } }
-    await record(ctx, { chain: workspace.id, action: 'ROTATE', entity: inviteEntity(invite), ...expiries })
+    record(ctx, { chain: workspace.id, action: 'ROTATE', entity: inviteEntity(invite), ...expiries })
     return next
   })
   return deliver(ctx, workspace.name, renewed, tokens)
@@ -116,15 +116,15 @@ async function confirmInvited(ctx: WriteContext, userId: string, email: string):
   if (account.email !== email) throw anotherAddress()
   if (account.emailVerifiedAt !== null) return
   const change = await setConfirmed(ctx, account, email)
-  await record(ctx, { chain: systemChain, action: 'UPDATE', entity: personEntity(account), ...change })
+  record(ctx, { chain: systemChain, action: 'UPDATE', entity: personEntity(account), ...change })
 }
 
 export async function declineInvite(ctx: Context, body: InviteToken): Promise<void> {
   const { invite } = await requireOwnInvite(ctx, body)
   await inTransaction(ctx, invite.workspaceId, async (ctx) => {
     const open = await requireStillOpen(ctx, invite)
-    await ctx.store.invites.update({ ...open, hash: null, hashRootId: null, mailedHash: null, declinedAt: ctx.now() })
-    await record(ctx, { chain: open.workspaceId, action: 'DECLINE', entity: inviteEntity(open) })
+    ctx.store.invites.update({ ...open, hash: null, hashRootId: null, mailedHash: null, declinedAt: ctx.now() })
+    record(ctx, { chain: open.workspaceId, action: 'DECLINE', entity: inviteEntity(open) })
   })
 }
 
@@ -149,8 +149,8 @@ export async function takeUpInvite(ctx: WriteContext, found: OpenInvite, account
   }
   await requireRoom(ctx, account.id)
   const after = { ...grantText(member), user: account.id, link: found.isMailed ? 'mailed' : 'shown' }
-  await record(ctx, { chain: workspaceId, action: 'ACCEPT', entity: inviteEntity(found), after })
-  await announce(ctx, 'workspace', workspaceId)
+  record(ctx, { chain: workspaceId, action: 'ACCEPT', entity: inviteEntity(found), after })
+  announce(ctx, 'workspace', workspaceId)
 }
 
 /** The invite of a token, if it is addressed to the signed-in person. */

@@ -43,7 +43,7 @@ export async function rotateRoot(ctx: Context, progress: RotationProgress, settl
   } while (settled !== ctx.keys.keyring.active.id)
   const removed = await inTransaction(ctx, systemChain, async (ctx) => {
     const count = await removeUnusedRoots(ctx.transaction.db, ctx.keys)
-    if (count > 0) await announce(ctx, 'keyring', 'root')
+    if (count > 0) announce(ctx, 'keyring', 'root')
     return count
   })
   progress('old root keys removed', removed)
@@ -54,8 +54,8 @@ async function startRootRotation(ctx: Context): Promise<boolean> {
   const isStarted = await inTransaction(ctx, systemChain, async (ctx) => {
     if (await isRotationUnfinished(ctx)) return false
     const rootId = await ctx.keys.turn(ctx.transaction.db, ctx.now())
-    await announce(ctx, 'keyring', rootId)
-    await record(ctx, { chain: systemChain, action: 'ROTATE', entity: { type: 'root-key', id: rootId, name: '' } })
+    announce(ctx, 'keyring', rootId)
+    record(ctx, { chain: systemChain, action: 'ROTATE', entity: { type: 'root-key', id: rootId, name: '' } })
     return true
   })
   await ctx.keys.reload()
@@ -134,7 +134,7 @@ export async function rotateWorkspaceKey(
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const version = await insertNextWorkspaceKey(ctx.transaction.db, ctx.keys, workspaceId, ctx.now())
     const entity = { type: 'workspace-key', id: workspaceId, name: `version ${version}` }
-    await record(ctx, { chain: workspaceId, action: 'ROTATE', entity })
+    record(ctx, { chain: workspaceId, action: 'ROTATE', entity })
   })
   const moves: Moves = [
     ['environment keys', (ctx) => moveEnvironmentKeys(ctx.transaction.db, ctx.keys, workspaceId, batchSize)],
@@ -172,16 +172,16 @@ export async function rotateEnvironmentKey(
   const newest = await inTransaction(ctx, workspaceId, async (ctx) => {
     const version = await insertNextEnvironmentKey(ctx.transaction.db, ctx.keys, owner, ctx.now())
     const entity = { type: 'environment-key', id: environment.id, name: `version ${version}` }
-    await record(ctx, { chain: workspaceId, action: 'ROTATE', entity, environmentId: environment.id })
+    record(ctx, { chain: workspaceId, action: 'ROTATE', entity, environmentId: environment.id })
     // Nodes drop the old key together with their snapshot of the workspace.
-    await announce(ctx, 'workspace', workspaceId)
+    announce(ctx, 'workspace', workspaceId)
     return version
   })
   await resealAll(ctx, owner, newest, progress)
   await ctx.sleep(settleMs)
   await resealAll(ctx, owner, newest, progress)
   const removed = await inTransaction(ctx, workspaceId, async (ctx) => {
-    await announce(ctx, 'workspace', workspaceId)
+    announce(ctx, 'workspace', workspaceId)
     return removeOlderEnvironmentKeys(ctx.transaction.db, environment.id, newest)
   })
   progress('old environment keys removed', removed)

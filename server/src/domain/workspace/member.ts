@@ -99,15 +99,15 @@ async function changeMember(ctx: WriteContext, member: MemberRecord, grants: Gra
   const changed = { ...member, grants }
   await ctx.store.members.update(changed, ctx.now())
   const account = await recordMember(ctx, 'UPDATE', member, changed)
-  await announce(ctx, 'workspace', member.workspaceId)
+  announce(ctx, 'workspace', member.workspaceId)
   return toMember(changed, account)
 }
 
 async function changeInvite(ctx: WriteContext, invite: Invite, grants: Grants): Promise<Member> {
   const changed = { ...invite, grants }
-  await ctx.store.invites.update(changed)
+  ctx.store.invites.update(changed)
   const details = { before: grantText(invite), after: grantText(changed) }
-  await record(ctx, { chain: invite.workspaceId, action: 'UPDATE', entity: inviteEntity(invite), ...details })
+  record(ctx, { chain: invite.workspaceId, action: 'UPDATE', entity: inviteEntity(invite), ...details })
   return toInvited(changed, ctx.now())
 }
 
@@ -121,13 +121,13 @@ async function expel(ctx: WriteContext, member: MemberRecord): Promise<void> {
   const shares = await ctx.store.shares.revokeOf(userId, workspaceId, ctx.now())
   await ctx.store.members.remove(member.id, workspaceId)
   await recordMember(ctx, 'DELETE', member, { removed: { tokens, invites: invites.length, personalValues, shares } })
-  await announce(ctx, 'workspace', workspaceId)
+  announce(ctx, 'workspace', workspaceId)
 }
 
 async function withdraw(ctx: WriteContext, invite: Invite): Promise<void> {
   await ctx.store.invites.remove(invite.id, invite.workspaceId)
   const before = grantText(invite)
-  await record(ctx, { chain: invite.workspaceId, action: 'DELETE', entity: inviteEntity(invite), before })
+  record(ctx, { chain: invite.workspaceId, action: 'DELETE', entity: inviteEntity(invite), before })
 }
 
 /** Records the membership before and after the change; returns the account of the member. */
@@ -140,7 +140,7 @@ export async function recordMember(
   const account = await ctx.store.accounts.find(before.userId)
   const entity = { type: 'member', id: before.id, name: account?.email ?? '' }
   const details = { before: grantText(before), after: 'removed' in after ? after : grantText(after) }
-  await record(ctx, { chain: before.workspaceId, action, entity, ...details })
+  record(ctx, { chain: before.workspaceId, action, entity, ...details })
   return account
 }
 

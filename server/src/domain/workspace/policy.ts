@@ -30,8 +30,8 @@ export async function updatePolicy(ctx: Context, path: WorkspacePath, body: Poli
     const current = await reauthorise(ctx, access, 'policy:write')
     await ctx.store.policies.save(workspace.id, policy, ctx.now())
     const states = { before: { ...shown(current.snapshot.policy) }, after: { ...policy } }
-    await record(ctx, { chain: workspace.id, action: 'UPDATE', entity: entity(workspace), ...states })
-    await announce(ctx, 'workspace', workspace.id)
+    record(ctx, { chain: workspace.id, action: 'UPDATE', entity: entity(workspace), ...states })
+    announce(ctx, 'workspace', workspace.id)
   })
   return { success: true, ...policy, shutOut }
 }
@@ -46,8 +46,8 @@ export async function resetPolicy(ctx: Context, slugOrId: string): Promise<void>
     if (stored === undefined) throw new Failure('conflict', 'This workspace has no policy: nothing was changed.')
     await ctx.store.policies.remove(workspace.id)
     const before = stored === 'tampered' ? { isTampered: true } : { ...stored }
-    await record(ctx, { chain: workspace.id, action: 'DELETE', entity: entity(workspace), before })
-    await announce(ctx, 'workspace', workspace.id)
+    record(ctx, { chain: workspace.id, action: 'DELETE', entity: entity(workspace), before })
+    announce(ctx, 'workspace', workspace.id)
   })
 }
 

@@ -75,8 +75,8 @@ export async function createProject(ctx: Context, path: WorkspacePath, body: New
       await ctx.store.environments.insert({ ...environment, ...owner })
     }
     const after = { name: project.name, slug: project.slug, teamId: team.id, environments: firstEnvironments }
-    await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(project), projectId: project.id, after })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(project), projectId: project.id, after })
+    announce(ctx, 'workspace', workspaceId)
   })
   return { ...body, id: project.id, teamId: team.id, environments, createdAt: iso(at), updatedAt: iso(at) }
 }
@@ -110,8 +110,8 @@ export async function updateProject(
     const after = { ...before, ...change, teamId }
     if (!(await ctx.store.projects.update({ ...current, ...after, updatedAt }))) throw slugTaken(after.slug)
     const event = { action: 'UPDATE', entity: entity(project), projectId: project.id, before, after } as const
-    await record(ctx, { chain: workspaceId, ...event })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, ...event })
+    announce(ctx, 'workspace', workspaceId)
     return after
   })
   return { success: true, ...toProject(project, reach), ...after, updatedAt: iso(updatedAt) }
@@ -128,10 +128,10 @@ export async function deleteProject(ctx: Context, path: ProjectPath): Promise<vo
     for (const { id } of project.environments) {
       await endUses(ctx, workspaceId, { projectId: project.id, environmentId: id })
     }
-    await ctx.store.projects.remove(project.id, workspaceId)
+    ctx.store.projects.remove(project.id, workspaceId)
     const before = { name: current.name, slug: current.slug }
-    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), projectId: project.id, before })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), projectId: project.id, before })
+    announce(ctx, 'workspace', workspaceId)
   })
 }
 

@@ -1,7 +1,7 @@
 /** The sets of rows that grant rights (`store/row-set.ts`): finds broken ones, and takes rows for right as they are. */
 import { Failure } from '../../failure.ts'
 import { type RowSetKind, rowSetKinds } from '../../store/row-set.ts'
-import type { Store } from '../../store/store.ts'
+import type { ReadStore } from '../../store/store.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { announce, inTransaction } from '../transaction.ts'
@@ -17,7 +17,7 @@ export async function acceptRows(ctx: Context, slugOrId: string): Promise<Accept
   return inTransaction(ctx, workspace.id, async (ctx) => {
     const after = await adoptRows(ctx, workspace.id)
     const entity = { type: 'row-set', id: workspace.id, name: workspace.name }
-    await record(ctx, { chain: workspace.id, action: 'UPDATE', entity, after })
+    record(ctx, { chain: workspace.id, action: 'UPDATE', entity, after })
     return after
   })
 }
@@ -28,7 +28,7 @@ export async function adoptRows(ctx: WriteContext, workspaceId: string): Promise
   await rowSets.insert(workspaceId)
   const counts: Record<string, number> = {}
   for (const kind of rowSetKinds) counts[kind] = await rowSets.adopt({ workspaceId, kind })
-  await announce(ctx, 'workspace', workspaceId)
+  announce(ctx, 'workspace', workspaceId)
   return counts
 }
 
@@ -41,7 +41,7 @@ const setNames: Record<RowSetKind, string> = {
 }
 
 /** Sets with rows that were removed, added or put back outside of Coffer. Reads one workspace at a time. */
-export async function* findBrokenSets({ rowSets, workspaces }: Store): AsyncGenerator<BrokenSet> {
+export async function* findBrokenSets({ rowSets, workspaces }: ReadStore): AsyncGenerator<BrokenSet> {
   let workspace = await workspaces.findAfter('')
   for (; workspace; workspace = await workspaces.findAfter(workspace.id)) {
     const { id: workspaceId, slug } = workspace

@@ -61,8 +61,8 @@ export async function createServiceAccount(
       )
     }
     if (!(await ctx.store.serviceAccounts.insert(account))) throw nameTaken(name)
-    await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(account), after: grantText(account) })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(account), after: grantText(account) })
+    announce(ctx, 'workspace', workspaceId)
   })
   return toServiceAccount(ctx, account, [])
 }
@@ -88,8 +88,8 @@ export async function updateServiceAccount(
       before: { name: account.name, ...grantText(account) },
       after: { name, ...grantText(changed) },
     }
-    await record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(account), ...details })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(account), ...details })
+    announce(ctx, 'workspace', workspaceId)
     const tokens = await ctx.store.tokens.listOf(account.id, workspaceId)
     return { success: true, ...toServiceAccount(ctx, changed, tokens) }
   })
@@ -106,8 +106,8 @@ export async function removeServiceAccount(ctx: Context, path: IdPath, { dryRun 
     const tokens = await ctx.store.tokens.removeOf(account.id, workspaceId)
     await ctx.store.serviceAccounts.remove(account.id, workspaceId)
     const details = { before: grantText(account), after: { removed: { tokens, shares: ends.shares } } }
-    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(account), ...details })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(account), ...details })
+    announce(ctx, 'workspace', workspaceId)
     return ends
   })
 }

@@ -25,8 +25,8 @@ export async function createTeam(ctx: Context, path: WorkspacePath, body: NewTea
   const team = { id: newId(), workspaceId: snapshot.workspace.id, name: body.name, createdAt: ctx.now() }
   await inTransaction(ctx, team.workspaceId, async (ctx) => {
     if (!(await ctx.store.teams.insert(team))) throw nameTaken(team.name)
-    await record(ctx, { chain: team.workspaceId, action: 'CREATE', entity: entity(team), after: { name: team.name } })
-    await announce(ctx, 'workspace', team.workspaceId)
+    record(ctx, { chain: team.workspaceId, action: 'CREATE', entity: entity(team), after: { name: team.name } })
+    announce(ctx, 'workspace', team.workspaceId)
   })
   return { id: team.id, name: team.name, projectCount: 0, createdAt: iso(team.createdAt) }
 }
@@ -39,8 +39,8 @@ export async function updateTeam(ctx: Context, path: IdPath, body: NewTeam): Pro
     requireClearName(body.name, current.name)
     if (!(await ctx.store.teams.rename(team.id, workspaceId, body.name, ctx.now()))) throw nameTaken(body.name)
     const names = { before: { name: current.name }, after: { name: body.name } }
-    await record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(current), ...names })
-    await announce(ctx, 'workspace', workspaceId)
+    record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(current), ...names })
+    announce(ctx, 'workspace', workspaceId)
   })
   return { success: true, ...toTeam(team, reach), name: body.name }
 }
@@ -53,9 +53,9 @@ export async function deleteTeam(ctx: Context, path: IdPath): Promise<void> {
     if (await ctx.store.teams.hasProjects(team.id, workspaceId)) {
       throw new Failure('conflict', 'This team has projects: move or delete them first.')
     }
-    await ctx.store.teams.remove(team.id, workspaceId)
-    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), before: { name: current.name } })
-    await announce(ctx, 'workspace', workspaceId)
+    ctx.store.teams.remove(team.id, workspaceId)
+    record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), before: { name: current.name } })
+    announce(ctx, 'workspace', workspaceId)
   })
 }
 

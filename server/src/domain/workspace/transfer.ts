@@ -26,7 +26,7 @@ export async function moveOwnership(ctx: WriteContext, { workspace, owner, heir,
   await ctx.store.members.update(raised, ctx.now())
   await recordMember(ctx, 'UPDATE', heir, raised)
   for (const chain of chains) {
-    await record(ctx, {
+    record(ctx, {
       chain,
       action: 'UPDATE',
       entity: { type: 'workspace', id: workspace.id, name: workspace.name },
@@ -34,7 +34,7 @@ export async function moveOwnership(ctx: WriteContext, { workspace, owner, heir,
       after: { owner: heir.userId },
     })
   }
-  await announce(ctx, 'workspace', workspace.id)
+  announce(ctx, 'workspace', workspace.id)
 }
 
 /** For the operator. A person who is no member joins: nobody may be left who could send an invite. */
@@ -75,6 +75,6 @@ async function join(ctx: WriteContext, workspaceId: string, account: Account): P
     throw changedOutside()
   }
   const entity = { type: 'member', id: joined.id, name: account.email }
-  await record(ctx, { chain: workspaceId, action: 'CREATE', entity, after: grantText(joined) })
+  record(ctx, { chain: workspaceId, action: 'CREATE', entity, after: grantText(joined) })
   return joined
 }

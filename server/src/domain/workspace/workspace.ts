@@ -52,7 +52,7 @@ export async function insertWorkspace(ctx: WriteContext, workspace: WorkspaceRow
   await ctx.store.members.insert(owner)
   await ctx.store.teams.insert({ id: newId(), workspaceId, name: 'Everyone', createdAt })
   const after = { name: workspace.name, slug: workspace.slug, owner: ownerId }
-  await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(workspace), after })
+  record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(workspace), after })
 }
 
 export async function updateWorkspace(
@@ -72,8 +72,8 @@ export async function updateWorkspace(
     const before = { name: current.name, slug: current.slug }
     const after = { ...before, ...change }
     if (!(await ctx.store.workspaces.update(workspace.id, after, ctx.now()))) throw slugTaken(after.slug)
-    await record(ctx, { chain: workspace.id, action: 'UPDATE', entity: entity(current), before, after })
-    await announce(ctx, 'workspace', workspace.id)
+    record(ctx, { chain: workspace.id, action: 'UPDATE', entity: entity(current), before, after })
+    announce(ctx, 'workspace', workspace.id)
     return after
   })
   return { success: true, ...toWorkspace(access), ...after }
@@ -85,12 +85,12 @@ export async function deleteWorkspace(ctx: Context, path: WorkspacePath, body: C
   await requireConfirmation(ctx, body, { action: 'DELETE', entity: entity(workspace) })
   await inTransaction(ctx, [systemChain, workspace.id], async (ctx) => {
     await reauthorise(ctx, access, 'workspace:delete')
-    await ctx.store.workspaces.remove(workspace.id)
+    ctx.store.workspaces.remove(workspace.id)
     const event = { action: 'DELETE', entity: entity(workspace), before: { slug: workspace.slug } } as const
     // The workspace's own trail ends here; the operator still sees in the system chain that it existed.
-    await record(ctx, { chain: workspace.id, ...event })
-    await record(ctx, { chain: systemChain, ...event })
-    await announce(ctx, 'workspace', workspace.id)
+    record(ctx, { chain: workspace.id, ...event })
+    record(ctx, { chain: systemChain, ...event })
+    announce(ctx, 'workspace', workspace.id)
   })
 }
 

@@ -25,7 +25,7 @@ import { createBearer, sessionPrefix } from '../../crypto/token.ts'
 import type { WriteContext } from '../../domain/context.ts'
 import { sessionMaxMs } from '../../domain/session-life.ts'
 import { announce } from '../../domain/transaction.ts'
-import { createStore } from '../../store/store.ts'
+import { storeOver } from '../../store/store.ts'
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
@@ -68,8 +68,8 @@ async function openSession(userId: string): Promise<{ value: string; id: string 
   const { engine, keys, now } = service.app.services
   const [value, id] = [createBearer(sessionPrefix), newId()]
   const at = { createdAt: now(), lastSeenAt: now(), expiresAt: now() + sessionMaxMs }
-  await engine.transaction('test', ({ db }) =>
-    createStore(db, keys).sessions.insert({ id, userId, type: 'browser', ip: '', userAgent: '', ...at }, value),
+  await engine.transaction('test', async ({ db }) =>
+    storeOver(db, keys).sessions.insert({ id, userId, type: 'browser', ip: '', userAgent: '', ...at }, value),
   )
   return { value, id }
 }
@@ -88,7 +88,7 @@ const losses: readonly Loss[] = [
           const current = await ctx.store.tokens.find(id, world.workspaceId)
           if (!current) throw new Error('the token is gone')
           await ctx.store.tokens.update({ ...current, revokedAt: ctx.now() }, current)
-          await announce(ctx, 'workspace', world.workspaceId)
+          announce(ctx, 'workspace', world.workspaceId)
         },
       }
     },
@@ -104,7 +104,7 @@ const losses: readonly Loss[] = [
         tokenId: standing.id,
         async end(ctx) {
           await ctx.store.sessions.remove(id, owner.id)
-          await announce(ctx, 'user', owner.id)
+          announce(ctx, 'user', owner.id)
         },
       }
     },
@@ -120,7 +120,7 @@ const losses: readonly Loss[] = [
         tokenId: standing.id,
         async end(ctx) {
           await ctx.store.members.remove(admin.memberId ?? '', world.workspaceId)
-          await announce(ctx, 'workspace', world.workspaceId)
+          announce(ctx, 'workspace', world.workspaceId)
         },
       }
     },

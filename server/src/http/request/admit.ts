@@ -61,13 +61,13 @@ export function createAdmission(parts: AdmissionParts) {
       requireHost(exchange)
       if (parts.isStopping()) throw new Failure('stopping')
       if (!endpoint || endpoint.permission === 'public') {
-        exchange.ctx = contextFor(parts, anonymous, exchange, ip)
+        exchange.admitted = contextFor(parts, anonymous, exchange, ip)
         return endpoint?.looksUpToken ? admitLookUp(hit) : undefined
       }
       const waiting = follower.ensureFresh()
       const known = waiting ? undefined : recognise(exchange, ip)
       if (known && endpoint.permission !== 'auth:exchange') {
-        exchange.ctx = contextFor(parts, known, exchange, ip)
+        exchange.admitted = contextFor(parts, known, exchange, ip)
         return undefined
       }
       return authenticate(hit, endpoint, waiting)
@@ -90,7 +90,7 @@ export function createAdmission(parts: AdmissionParts) {
     async function authenticate(hit: Hit, endpoint: Endpoint, waiting: Promise<void> | undefined): Promise<void> {
       await waiting
       const actor = await services.credentials.authenticate(readCredential(exchange, services.config), ip)
-      exchange.ctx = contextFor(parts, actor, exchange, ip)
+      exchange.admitted = contextFor(parts, actor, exchange, ip)
       if (endpoint.permission === 'auth:exchange') await limitExchange(exchange, parts.exchangeLimiter, hit)
     }
   }
@@ -129,18 +129,18 @@ export function createReadmission(parts: AdmissionParts) {
     if (waiting) await waiting
     const { ip } = exchange.ctx.request
     const actor = await services.credentials.authenticate(readCredential(exchange, services.config), ip)
-    exchange.ctx = contextFor(parts, actor, exchange, ip, run)
+    exchange.admitted = contextFor(parts, actor, exchange, ip, run)
   }
 
   return (exchange: Exchange, run?: Run): Promise<void> | undefined => {
-    const { ctx, route } = exchange
+    const { admitted, route } = exchange
     if ((route?.endpoint?.permission ?? 'public') === 'public') {
-      if (run) exchange.ctx = { ...ctx, run }
+      if (admitted && run) exchange.admitted = { ...admitted, run }
       return undefined
     }
     const waiting = follower.ensureFresh()
     // A body that came at once, as most do: nothing has changed meanwhile.
-    return !waiting && !run && !mayHaveChanged(ctx) ? undefined : authenticateAgain(exchange, waiting, run)
+    return !waiting && !run && !mayHaveChanged(exchange.ctx) ? undefined : authenticateAgain(exchange, waiting, run)
   }
 }
 

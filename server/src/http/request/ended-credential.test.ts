@@ -16,7 +16,7 @@ import { type JwtClaims, jwtLifetimeSeconds, signJwt } from '../../crypto/jwt.ts
 import { asOperator } from '../../domain/context.ts'
 import { dayMs, hourMs } from '../../domain/time.ts'
 import { rotateRoot } from '../../domain/workspace/key.ts'
-import { createStore } from '../../store/store.ts'
+import { storeOver } from '../../store/store.ts'
 
 let service: TestService
 let owner: TestUser
@@ -124,7 +124,7 @@ describe('a credential that has ended is refused on the very next request:', () 
     const itsJwt = await exchange(service, value)
     expect([await statusOf(value), await statusOf(itsJwt)]).toEqual([200, 200])
     await service.app.services.engine.transaction('test', async ({ db }) => {
-      await createStore(db, service.app.services.keys).members.remove(maker.memberId ?? '', mainId)
+      await storeOver(db, service.app.services.keys).members.remove(maker.memberId ?? '', mainId)
     })
     service.app.services.snapshots.drop(mainId)
     await expectRefused({ token: value })

@@ -16,6 +16,7 @@ import {
   type TestUser,
 } from '../../../../test/harness.ts'
 import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
+import { inQuietTransaction } from '../../domain/transaction.ts'
 
 let service: TestService
 let owner: TestUser
@@ -148,7 +149,9 @@ async function endsAfter(session: string, ms: number): Promise<void> {
   const found = await sessions.findByValue(session)
   if (!found) throw new Error('the session is missing')
   const expiresAt = service.app.services.now() + ms
-  await sessions.rehash({ ...found, expiresAt }, session)
+  await inQuietTransaction(service.app.services, 'test', ({ sessions }) =>
+    sessions.rehash({ ...found, expiresAt }, session),
+  )
   await raw.query('update session set expires_at = ? where id = ?', [expiresAt, found.id])
   service.app.services.credentials.clear()
   service.clock.offsetMs += ms + 1_000

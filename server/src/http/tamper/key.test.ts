@@ -16,7 +16,7 @@ import { type Cell, openRaw, type RawDatabase, type RawRow } from '../../../../t
 import { asOperator } from '../../domain/context.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../../domain/workspace/key.ts'
 import { StartError } from '../../start-error.ts'
-import { createStore } from '../../store/store.ts'
+import { storeOver } from '../../store/store.ts'
 
 let service: TestService
 let raw: RawDatabase
@@ -42,7 +42,7 @@ beforeAll(async () => {
   await engine.transaction('test', async ({ db }) => {
     const scope = { all: false, teams: [], projects: [projectId], environments: [] }
     const member = { id: crypto.randomUUID(), workspaceId: mainId, userId: mallory.id, createdAt: Date.now() }
-    await createStore(db, keys).members.insert({ ...member, isOwner: false, grants: [{ role: 'member', scope }] })
+    await storeOver(db, keys).members.insert({ ...member, isOwner: false, grants: [{ role: 'member', scope }] })
   })
   stranger = await addUser(service, 'stranger@example.com')
   const strange = await service.call<{ id: string }>('POST', '/v1/workspace', {

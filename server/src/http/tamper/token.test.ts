@@ -13,7 +13,7 @@ import {
 } from '../../../../test/harness.ts'
 import { type Cell, openRaw, type RawDatabase, type RawRow } from '../../../../test/raw-database.ts'
 import { hourMs } from '../../domain/time.ts'
-import { createStore } from '../../store/store.ts'
+import { storeOver } from '../../store/store.ts'
 
 let service: TestService
 let raw: RawDatabase
@@ -40,7 +40,7 @@ beforeAll(async () => {
   await engine.transaction('test', async ({ db }) => {
     const scope = { all: false, teams: [], projects: [projectId], environments: [] }
     const member = { id: crypto.randomUUID(), workspaceId: mainId, userId: mallory.id, createdAt: Date.now() }
-    await createStore(db, keys).members.insert({ ...member, isOwner: false, grants: [{ role: 'member', scope }] })
+    await storeOver(db, keys).members.insert({ ...member, isOwner: false, grants: [{ role: 'member', scope }] })
   })
   stranger = await addUser(service, 'stranger@example.com')
   const strange = await service.call<{ id: string }>('POST', '/v1/workspace', {

@@ -220,7 +220,7 @@ describe('doctor', () => {
     ['a session', sql`update session set expires_at = expires_at + 1`, '2 sessions'],
   ]
   test.each(tampered)('detects %s that was changed directly in the database', async (_what, change, found) => {
-    await tamper(database.settings, (db) => db.run(change))
+    await tamper(database.settings, (db) => db.count(change))
     const { code, out } = await doctor()
     expect(code).toBe(1)
     expect(out).toContain(`  wrong  rows that grant rights: changed outside of Coffer: ${found}.`)
@@ -248,7 +248,7 @@ describe('doctor', () => {
     ],
   ]
   test.each(breaks)('detects %s in the audit trail of the system', async (_what, change, found) => {
-    expect(await tamper(database.settings, (db) => db.run(change))).toBe(1)
+    expect(await tamper(database.settings, (db) => db.count(change))).toBe(1)
     const { code, out } = await doctor()
     expect(code).toBe(1)
     expect(out).toMatch(/ {2}wrong {2}audit trail of the system: /)
@@ -277,7 +277,7 @@ describe('doctor', () => {
   ]
   test.each(workspaceBreaks)('detects %s in the audit trail of a workspace', async (_what, change, found) => {
     expect((await doctor()).out).toMatch(/ {2}ok {5}audit trails of workspaces: 1 trail, \d+ entries, /)
-    expect(await tamper(database.settings, (db) => db.run(change))).toBe(1)
+    expect(await tamper(database.settings, (db) => db.count(change))).toBe(1)
     const { code, out } = await doctor()
     expect(code).toBe(1)
     expect(out).toContain(`  wrong  ${trails}: "main" is ${found} ${tampering}\n`)
@@ -293,12 +293,12 @@ describe('doctor', () => {
     expect((await service.call('DELETE', '/v1/workspace/gone', { token, body: { password } })).status).toBeLessThan(300)
     await service.stop()
     expect((await doctor()).out).toContain(`  ok     ${trails}: 2 trails, `)
-    await tamper(database.settings, (db) => db.run(sql`update audit_entry set ip = 'x' where chain_id = ${gone.id}`))
+    await tamper(database.settings, (db) => db.count(sql`update audit_entry set ip = 'x' where chain_id = ${gone.id}`))
     const alone = await doctor()
     expect(alone.code).toBe(1)
     expect(alone.out).toContain(`  wrong  ${trails}: "${gone.id}" (deleted) is broken at entry 1: `)
     await tamper(database.settings, (db) =>
-      db.run(sql`delete from audit_entry where sequence = 1 and chain_id not like '0000%'`),
+      db.count(sql`delete from audit_entry where sequence = 1 and chain_id not like '0000%'`),
     )
     const { out } = await doctor()
     expect(out).toContain(`"${gone.id}" (deleted) is broken at entry 1: Entries are missing.`)
@@ -338,7 +338,7 @@ describe('doctor', () => {
 
   test('detects changes with a time in the future', async () => {
     await tamper(database.settings, (db) =>
-      db.run(sql`insert into change (subject, subject_id, at) values ('user', 'x', ${Date.now() + 3_600_000})`),
+      db.count(sql`insert into change (subject, subject_id, at) values ('user', 'x', ${Date.now() + 3_600_000})`),
     )
     const { code, out } = await doctor(runProgram)
     expect(code).toBe(1)

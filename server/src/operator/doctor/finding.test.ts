@@ -160,7 +160,7 @@ test('an audit archive that stands still is a note', async () => {
   const settings = { COFFER_AUDIT_DAYS: '30' }
   expect(await only('audit archive', settings)).toEqual([{ level: 'ok', what: 'not behind' }])
   expect(await only('audit archive')).toEqual([])
-  await tamper(database.settings, (db) => db.run(sql`update audit_entry set at = ${Date.now() - 40 * dayMs}`))
+  await tamper(database.settings, (db) => db.count(sql`update audit_entry set at = ${Date.now() - 40 * dayMs}`))
   expect(await only('audit archive', settings)).toMatchObject([{ level: 'note' }])
 })
 

@@ -134,7 +134,7 @@ export function accountStore(db: Db, keys: Keys) {
     /** False if the address is taken. */
     async insert(account: NewAccount): Promise<boolean> {
       const { mac, macRootId } = rows.sign({ ...account, totpId: null })
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         insert into account (id, email, name, password_hash, preferences, created_at, updated_at, email_verified_at, mac,
           mac_root_id)
         values (${account.id}, ${account.email}, ${account.name}, ${account.passwordHash},
@@ -145,9 +145,9 @@ export function accountStore(db: Db, keys: Keys) {
     },
 
     /** Call in a transaction that has read the account under the lock of the system's audit chain. */
-    async update(account: Account, nowMs: number): Promise<void> {
+    update(account: Account, nowMs: number): void {
       const { mac, macRootId } = rows.sign(account)
-      await db.run(sql`
+      db.write(sql`
         update account set email = ${account.email}, name = ${account.name}, password_hash = ${account.passwordHash},
           preferences = ${JSON.stringify(account.preferences)}, totp_id = ${account.totpId},
           email_verified_at = ${account.emailVerifiedAt}, updated_at = ${nowMs},
@@ -159,7 +159,7 @@ export function accountStore(db: Db, keys: Keys) {
       const old = await db.all<AccountRow>(sql`
         select ${columns} from account where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
-        db.run(sql`
+        db.count(sql`
           update account set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`),
       )
     },

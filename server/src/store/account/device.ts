@@ -82,7 +82,7 @@ export function deviceStore(db: Db, keys: Keys) {
       const deviceHash = hashOf(root, 'device-code', codes.device)
       const userHash = hashOf(root, 'user-code', codes.user)
       const { mac, macRootId } = rows.sign({ ...login, deviceHash, userHash })
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         insert into device_login (id, device_hash, user_hash, hash_root_id, client_id, ip, user_agent, state, user_id,
           created_at, expires_at, mac, mac_root_id)
         values (${login.id}, ${deviceHash}, ${userHash}, ${root.id}, ${login.clientId}, ${login.ip}, ${login.userAgent},
@@ -98,13 +98,13 @@ export function deviceStore(db: Db, keys: Keys) {
         where state = 'pending' and expires_at > ${nowMs} order by expires_at, id`)
     },
 
-    async removeWaiting(id: string): Promise<void> {
-      await db.run(sql`delete from device_login where id = ${id} and state = 'pending'`)
+    removeWaiting(id: string): void {
+      db.write(sql`delete from device_login where id = ${id} and state = 'pending'`)
     },
 
     /** Records a poll; false if the last one was after `beforeMs`. */
     async poll(id: string, nowMs: number, beforeMs: number): Promise<boolean> {
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         update device_login set last_polled_at = ${nowMs}
         where id = ${id} and (last_polled_at is null or last_polled_at <= ${beforeMs})`)
       return changed === 1
@@ -115,7 +115,7 @@ export function deviceStore(db: Db, keys: Keys) {
       const row = await findRow('user-code', code)
       if (row?.state !== 'pending') return false
       const { mac, macRootId } = rows.sign({ ...row, ...answer })
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         update device_login set state = ${answer.state}, user_id = ${answer.userId}, session_id = ${answer.sessionId},
           mac = ${mac}, mac_root_id = ${macRootId}
         where id = ${row.id} and state = 'pending' and mac = ${row.mac}`)
@@ -124,7 +124,7 @@ export function deviceStore(db: Db, keys: Keys) {
 
     /** True for exactly one of several concurrent callers, and only while the approving session exists. */
     async collect({ id, userId, sessionId }: DeviceLogin, nowMs: number): Promise<boolean> {
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         delete from device_login where id = ${id} and user_id = ${userId} and state = 'approved'
           and session_id in (
             select id from session where id = ${sessionId} and user_id = ${userId} and expires_at > ${nowMs})`)
@@ -133,11 +133,11 @@ export function deviceStore(db: Db, keys: Keys) {
 
     /** Removes logins that this person answered and no device has collected yet. */
     async removeApproved(userId: string): Promise<number> {
-      return db.run(sql`delete from device_login where user_id = ${userId}`)
+      return db.count(sql`delete from device_login where user_id = ${userId}`)
     },
 
     async removeExpired(nowMs: number, limit: number): Promise<number> {
-      return db.run(sql`
+      return db.count(sql`
         delete from device_login where id in (select id from device_login where expires_at <= ${nowMs} limit ${limit})`)
     },
 
@@ -145,7 +145,7 @@ export function deviceStore(db: Db, keys: Keys) {
       const old = await db.all<DeviceRow>(sql`
         select ${columns} from device_login where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
-        db.run(sql`
+        db.count(sql`
           update device_login set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`),
       )
     },

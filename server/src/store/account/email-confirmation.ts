@@ -33,13 +33,13 @@ export function emailConfirmationStore(db: Db, keys: Keys) {
 
   return {
     /** Invalidates the person's previous link, if any. */
-    async replace(confirmation: EmailConfirmation, value: string): Promise<void> {
+    replace(confirmation: EmailConfirmation, value: string): void {
       const { id, userId, email, createdAt, expiresAt } = confirmation
       const root = keys.keyring.active
       const hash = hashBearer(root, value)
       const { mac, macRootId } = rows.sign({ ...confirmation, hash })
-      await db.run(sql`delete from email_confirmation where user_id = ${userId}`)
-      await db.run(sql`
+      db.write(sql`delete from email_confirmation where user_id = ${userId}`)
+      db.write(sql`
         insert into email_confirmation (id, user_id, email, hash, hash_root_id, created_at, expires_at, mac, mac_root_id)
         values (${id}, ${userId}, ${email}, ${hash}, ${root.id}, ${createdAt}, ${expiresAt}, ${mac}, ${macRootId})`)
     },
@@ -56,15 +56,15 @@ export function emailConfirmationStore(db: Db, keys: Keys) {
 
     /** True for exactly one of several concurrent callers. */
     async take({ id, userId }: EmailConfirmation): Promise<boolean> {
-      return (await db.run(sql`delete from email_confirmation where id = ${id} and user_id = ${userId}`)) === 1
+      return (await db.count(sql`delete from email_confirmation where id = ${id} and user_id = ${userId}`)) === 1
     },
 
-    async removeOf(userId: string): Promise<void> {
-      await db.run(sql`delete from email_confirmation where user_id = ${userId}`)
+    removeOf(userId: string): void {
+      db.write(sql`delete from email_confirmation where user_id = ${userId}`)
     },
 
     async removeExpired(nowMs: number, limit: number): Promise<number> {
-      return db.run(sql`
+      return db.count(sql`
         delete from email_confirmation
         where id in (select id from email_confirmation where expires_at <= ${nowMs} limit ${limit})`)
     },
@@ -74,7 +74,7 @@ export function emailConfirmationStore(db: Db, keys: Keys) {
         select ${columns} from email_confirmation where mac_root_id <> ${keys.keyring.active.id}
         order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
-        db.run(sql`
+        db.count(sql`
           update email_confirmation set mac = ${mac}, mac_root_id = ${macRootId}
           where id = ${row.id} and mac = ${row.mac}`),
       )

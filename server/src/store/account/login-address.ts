@@ -24,15 +24,15 @@ export function loginAddressStore(db: Db, keys: Keys) {
       return false
     },
 
-    async remember(email: string, network: string, nowMs: number): Promise<void> {
-      await db.run(sql`
+    remember(email: string, network: string, nowMs: number): void {
+      db.write(sql`
         insert into login_address (hash, last_login_at)
         values (${hashOf(keys.keyring.active, email, network)}, ${nowMs})
         on conflict (hash) do update set last_login_at = ${nowMs}`)
     },
 
     async removeBefore(beforeMs: number): Promise<number> {
-      return db.run(sql`delete from login_address where last_login_at <= ${beforeMs}`)
+      return db.count(sql`delete from login_address where last_login_at <= ${beforeMs}`)
     },
   }
 }

@@ -23,7 +23,7 @@ export function loginAttemptStore(db: Db, keys: Keys) {
     const row = await db.one<{ count: number }>(sql`
       select count(*) as count from login_attempt where window_started_at >= ${sinceMs}`)
     if ((row?.count ?? 0) <= maxSubjects + trimmedAtOnce) return
-    await db.run(sql`
+    db.write(sql`
       delete from login_attempt where address_hash in (
         select address_hash from login_attempt where window_started_at >= ${sinceMs}
         order by failures, window_started_at limit ${trimmedAtOnce} ${skipLocked})`)
@@ -51,18 +51,18 @@ export function loginAttemptStore(db: Db, keys: Keys) {
       return row ?? { failures: 1, windowStartedAt: nowMs }
     },
 
-    async uncount(subject: string): Promise<void> {
-      await db.run(sql`
+    uncount(subject: string): void {
+      db.write(sql`
         update login_attempt set failures = failures - 1 where address_hash = ${hashOf(subject)} and failures > 0`)
-      await db.run(sql`delete from login_attempt where address_hash = ${hashOf(subject)} and failures = 0`)
+      db.write(sql`delete from login_attempt where address_hash = ${hashOf(subject)} and failures = 0`)
     },
 
-    async forget(subject: string): Promise<void> {
-      await db.run(sql`delete from login_attempt where address_hash = ${hashOf(subject)}`)
+    forget(subject: string): void {
+      db.write(sql`delete from login_attempt where address_hash = ${hashOf(subject)}`)
     },
 
     async removeBefore(beforeMs: number): Promise<number> {
-      return db.run(sql`delete from login_attempt where window_started_at <= ${beforeMs}`)
+      return db.count(sql`delete from login_attempt where window_started_at <= ${beforeMs}`)
     },
   }
 }

@@ -65,7 +65,7 @@ export function mfaStore(db: Db, keys: Keys) {
     const sealed = seal(root.wrap, sealVersion, place(row, root), await openSealed(row))
     const next = { ...row, ...change, sealed }
     const { mac, macRootId } = rows.sign(next)
-    const changed = await db.run(sql`
+    const changed = await db.count(sql`
       update totp set sealed = ${sealed}, last_step = ${next.lastStep}, confirmed_at = ${next.confirmedAt}, mac = ${mac},
         mac_root_id = ${macRootId}
       where id = ${row.id} and user_id = ${row.userId} and mac = ${row.mac}`)
@@ -84,12 +84,12 @@ export function mfaStore(db: Db, keys: Keys) {
       return row && opened(row)
     },
 
-    async insert(totp: Pick<TotpRow, 'id' | 'userId' | 'createdAt'>, secret: Uint8Array): Promise<void> {
+    insert(totp: Pick<TotpRow, 'id' | 'userId' | 'createdAt'>, secret: Uint8Array): void {
       const root = keys.keyring.active
       const sealed = seal(root.wrap, sealVersion, place(totp, root), Buffer.concat([secret, newKey()]))
       const fields = { ...totp, sealed, lastStep: 0, confirmedAt: null }
       const { mac, macRootId } = rows.sign(fields)
-      await db.run(sql`
+      db.write(sql`
         insert into totp (id, user_id, sealed, last_step, created_at, confirmed_at, mac, mac_root_id)
         values (${totp.id}, ${totp.userId}, ${sealed}, 0, ${totp.createdAt}, null, ${mac}, ${macRootId})`)
     },
@@ -98,12 +98,12 @@ export function mfaStore(db: Db, keys: Keys) {
     advance: (totp: Totp, lastStep: number, confirmedAt: number) => save(totp, { lastStep, confirmedAt }),
 
     /** Also removes the recovery codes. */
-    async remove(userId: string): Promise<void> {
-      await db.run(sql`delete from totp where user_id = ${userId}`)
+    remove(userId: string): void {
+      db.write(sql`delete from totp where user_id = ${userId}`)
     },
 
-    async insertRecoveryCodes(totp: Totp, codes: readonly string[]): Promise<void> {
-      await db.runMany(
+    insertRecoveryCodes(totp: Totp, codes: readonly string[]): void {
+      db.writeMany(
         codes,
         (code) => sql`insert into recovery_code (totp_id, hash) values (${totp.id}, ${hashOf(totp, code)})`,
       )
@@ -112,7 +112,7 @@ export function mfaStore(db: Db, keys: Keys) {
     /** True for exactly one of several concurrent callers. */
     async spendRecoveryCode(totp: Totp, code: string): Promise<boolean> {
       const hash = hashOf(totp, code)
-      return (await db.run(sql`delete from recovery_code where totp_id = ${totp.id} and hash = ${hash}`)) === 1
+      return (await db.count(sql`delete from recovery_code where totp_id = ${totp.id} and hash = ${hash}`)) === 1
     },
 
     async moveToActiveRoot(limit: number): Promise<number> {
@@ -122,7 +122,7 @@ export function mfaStore(db: Db, keys: Keys) {
       for (const row of old) {
         if (await rows.isGenuine(row)) await save(row, {})
         // A tampered row must not get a valid MAC, so it keeps its old MAC under the new root, which can never match.
-        else await db.run(sql`update totp set mac_root_id = ${active.id} where id = ${row.id} and mac = ${row.mac}`)
+        else db.write(sql`update totp set mac_root_id = ${active.id} where id = ${row.id} and mac = ${row.mac}`)
       }
       return old.length
     },

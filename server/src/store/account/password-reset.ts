@@ -19,17 +19,17 @@ const macFields = (row: ResetFields): MacField[] => [row.id, row.userId, row.has
 export function passwordResetStore(db: Db, keys: Keys) {
   const rows = verifiedRows<ResetFields, ResetRow>(keys, 'password_reset', macFields)
 
-  const removeOf = (userId: string) => db.run(sql`delete from password_reset where user_id = ${userId}`)
+  const removeOf = (userId: string) => db.write(sql`delete from password_reset where user_id = ${userId}`)
 
   return {
     removeOf,
 
     /** Invalidates the person's previous link, if any. */
-    async replace({ id, userId, expiresAt }: PasswordReset, value: string): Promise<void> {
+    replace({ id, userId, expiresAt }: PasswordReset, value: string): void {
       const hash = hashBearer(keys.keyring.active, value)
       const { mac, macRootId } = rows.sign({ id, userId, hash, expiresAt })
-      await removeOf(userId)
-      await db.run(sql`
+      removeOf(userId)
+      db.write(sql`
         insert into password_reset (id, user_id, hash, expires_at, mac, mac_root_id)
         values (${id}, ${userId}, ${hash}, ${expiresAt}, ${mac}, ${macRootId})`)
     },
@@ -45,11 +45,11 @@ export function passwordResetStore(db: Db, keys: Keys) {
 
     /** True for exactly one of several concurrent callers. */
     async take({ id, userId }: PasswordReset): Promise<boolean> {
-      return (await db.run(sql`delete from password_reset where id = ${id} and user_id = ${userId}`)) === 1
+      return (await db.count(sql`delete from password_reset where id = ${id} and user_id = ${userId}`)) === 1
     },
 
     async removeExpired(nowMs: number, limit: number): Promise<number> {
-      return db.run(sql`
+      return db.count(sql`
         delete from password_reset
         where id in (select id from password_reset where expires_at <= ${nowMs} limit ${limit})`)
     },

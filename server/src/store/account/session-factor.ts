@@ -27,9 +27,9 @@ export function sessionFactorStore(db: Db, keys: Keys) {
       return row && (await rows.isGenuine(row)) ? row.factorId : null
     },
 
-    async save(sessionId: string, userId: string, factorId: string): Promise<void> {
+    save(sessionId: string, userId: string, factorId: string): void {
       const { mac, macRootId } = rows.sign({ id: sessionId, userId, factorId })
-      await db.run(sql`
+      db.write(sql`
         insert into session_factor (id, user_id, factor_id, mac, mac_root_id)
         values (${sessionId}, ${userId}, ${factorId}, ${mac}, ${macRootId})
         on conflict (id) do update set factor_id = ${factorId}, mac = ${mac}, mac_root_id = ${macRootId}`)
@@ -40,7 +40,7 @@ export function sessionFactorStore(db: Db, keys: Keys) {
         select ${columns} from session_factor
         where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
-        db.run(sql`
+        db.count(sql`
           update session_factor set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`),
       )
     },

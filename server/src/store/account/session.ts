@@ -51,11 +51,11 @@ export function sessionStore(db: Db, keys: Keys) {
   }
 
   return {
-    async insert(session: Session, value: string): Promise<void> {
+    insert(session: Session, value: string): void {
       const root = keys.keyring.active
       const hash = hashBearer(root, value)
       const { mac, macRootId } = rows.sign({ ...session, hash })
-      await db.run(sql`
+      db.write(sql`
         insert into session (id, user_id, type, hash, hash_root_id, ip, user_agent, created_at, last_seen_at, expires_at,
           mac, mac_root_id)
         values (${session.id}, ${session.userId}, ${session.type}, ${hash}, ${root.id}, ${session.ip},
@@ -96,33 +96,33 @@ export function sessionStore(db: Db, keys: Keys) {
      * Hashes the value with the active root, so that the old root can be removed. Only possible while the value is at
      * hand.
      */
-    async rehash(session: Session, value: string): Promise<void> {
+    rehash(session: Session, value: string): void {
       const root = keys.keyring.active
       const hash = hashBearer(root, value)
       const { mac, macRootId } = rows.sign({ ...session, hash })
-      await db.run(sql`
+      db.write(sql`
         update session set hash = ${hash}, hash_root_id = ${root.id}, mac = ${mac}, mac_root_id = ${macRootId}
         where id = ${session.id} and user_id = ${session.userId}`)
     },
 
-    async touch(id: string, userId: string, seenAt: number): Promise<void> {
-      await db.run(sql`
+    touch(id: string, userId: string, seenAt: number): void {
+      db.write(sql`
         update session set last_seen_at = ${seenAt}
         where id = (
           select id from session where id = ${id} and user_id = ${userId} and last_seen_at < ${seenAt} ${skipLocked})`)
     },
 
     async remove(id: string, userId: string): Promise<boolean> {
-      return (await db.run(sql`delete from session where id = ${id} and user_id = ${userId}`)) === 1
+      return (await db.count(sql`delete from session where id = ${id} and user_id = ${userId}`)) === 1
     },
 
     /** Removes all sessions of a person except one; returns their number. */
     async removeOthers(userId: string, keptId: string): Promise<number> {
-      return db.run(sql`delete from session where user_id = ${userId} and id <> ${keptId}`)
+      return db.count(sql`delete from session where user_id = ${userId} and id <> ${keptId}`)
     },
 
     async removeExpired(nowMs: number, limit: number): Promise<number> {
-      return db.run(sql`
+      return db.count(sql`
         delete from session where id in (select id from session where expires_at <= ${nowMs} limit ${limit})`)
     },
 
@@ -130,7 +130,7 @@ export function sessionStore(db: Db, keys: Keys) {
       const old = await db.all<SessionRow>(sql`
         select ${columns} from session where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
-        db.run(sql`
+        db.count(sql`
           update session set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`),
       )
     },

@@ -1,5 +1,5 @@
 /** For `doctor`: tokens that did what only sessions and marked tokens may do since the mark exists. */
-import { type Db, sql } from '../engine/sql.ts'
+import { type Reader, sql } from '../engine/sql.ts'
 
 type AdministeringToken = { readonly id: string; readonly workspaceId: string; readonly lastAt: number }
 type Act = { readonly sequence: number; readonly at: number; readonly tokenId: string | null }
@@ -7,7 +7,7 @@ type Act = { readonly sequence: number; readonly at: number; readonly tokenId: s
 const pageSize = 1_000
 
 /** Walks back through the trail of every workspace, in pages, until the entries are older than this. */
-export async function* listAdministeringTokens(db: Db, sinceMs: number): AsyncGenerator<AdministeringToken> {
+export async function* listAdministeringTokens(db: Reader, sinceMs: number): AsyncGenerator<AdministeringToken> {
   let workspaces: { id: string }[]
   let after = ''
   do {
@@ -18,7 +18,7 @@ export async function* listAdministeringTokens(db: Db, sinceMs: number): AsyncGe
   } while (workspaces.length === pageSize)
 }
 
-async function listOfWorkspace(db: Db, workspaceId: string, sinceMs: number): Promise<AdministeringToken[]> {
+async function listOfWorkspace(db: Reader, workspaceId: string, sinceMs: number): Promise<AdministeringToken[]> {
   const lastAt = new Map<string, number>()
   let before = Number.MAX_SAFE_INTEGER
   let page: Act[]

@@ -132,8 +132,8 @@ export function auditStore(db: Db) {
       return row?.chainId ?? undefined
     },
 
-    async insert(row: AuditRow): Promise<void> {
-      await db.run(sql`
+    insert(row: AuditRow): void {
+      db.write(sql`
         insert into audit_entry (chain_id, sequence, id, at, actor_type, actor_id, actor_name, action, entity_type,
           entity_id, entity_name, project_id, environment_id, ip, user_agent, request_id, outcome, details, hash)
         values (${row.chainId}, ${row.sequence}, ${row.id}, ${row.at}, ${row.actorType}, ${row.actorId},
@@ -142,15 +142,15 @@ export function auditStore(db: Db) {
           ${row.hash})`)
     },
 
-    async insertBatch(row: BatchRow): Promise<void> {
-      await db.run(sql`
+    insertBatch(row: BatchRow): void {
+      db.write(sql`
         insert into audit_batch (chain_id, first_sequence, last_sequence, previous_hash, entries, hash)
         values (${row.chainId}, ${row.firstSequence}, ${row.lastSequence}, ${row.previousHash}, ${row.entries},
           ${row.hash})`)
     },
 
-    async storeList(chainId: string, { digest, text }: KeyList, sequence: number): Promise<void> {
-      await db.run(sql`
+    storeList(chainId: string, { digest, text }: KeyList, sequence: number): void {
+      db.write(sql`
         insert into audit_key_list (chain_id, digest, keys, last_sequence)
         values (${chainId}, ${digest}, ${text}, ${sequence})
         on conflict (chain_id, digest) do update set last_sequence = ${sequence}`)

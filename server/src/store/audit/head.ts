@@ -28,7 +28,7 @@ export function headStore(db: Db) {
       const head = await db.one<AuditHead>(sql`
         select ${headColumns} from audit_head where chain_id = ${chainId} ${forUpdate}`)
       if (head) return head
-      await db.run(sql`
+      db.write(sql`
         insert into audit_head (chain_id, sequence, hash) values (${chainId}, 0, ${emptyHash}) on conflict do nothing`)
       const created = await db.one<AuditHead>(sql`
         select ${headColumns} from audit_head where chain_id = ${chainId} ${forUpdate}`)
@@ -39,8 +39,8 @@ export function headStore(db: Db) {
       return db.one<AuditHead>(sql`select ${headColumns} from audit_head where chain_id = ${chainId}`)
     },
 
-    async saveHead(chainId: string, head: SignedHead): Promise<void> {
-      await db.run(sql`
+    saveHead(chainId: string, head: SignedHead): void {
+      db.write(sql`
         update audit_head set sequence = ${head.sequence}, hash = ${head.hash}, signature = ${head.signature},
           key_id = ${head.keyId}
         where chain_id = ${chainId}`)

@@ -23,9 +23,9 @@ export function auditRetentionStore(db: Db) {
       return db.one<AuditMark>(sql`select ${columns} from audit_mark where chain_id = ${chainId} and kind = ${kind}`)
     },
 
-    async saveMark(chainId: string, kind: MarkKind, mark: AuditMark): Promise<void> {
+    saveMark(chainId: string, kind: MarkKind, mark: AuditMark): void {
       const { sequence, hash, at, signature, keyId } = mark
-      await db.run(sql`
+      db.write(sql`
         insert into audit_mark (chain_id, kind, sequence, hash, at, signature, key_id)
         values (${chainId}, ${kind}, ${sequence}, ${hash}, ${at}, ${signature}, ${keyId})
         on conflict (chain_id, kind) do update set sequence = ${sequence}, hash = ${hash}, at = ${at},
@@ -55,11 +55,11 @@ export function auditRetentionStore(db: Db) {
      * Removes entries up to this sequence, and key lists that no later entry refers to. The chain's head must be
      * locked.
      */
-    async removeThrough(chainId: string, sequence: number): Promise<void> {
-      await db.run(sql`delete from audit_entry where chain_id = ${chainId} and sequence <= ${sequence}`)
-      await db.run(sql`delete from audit_batch where chain_id = ${chainId} and last_sequence <= ${sequence}`)
-      await db.run(sql`update audit_head set cut_sequence = ${sequence} where chain_id = ${chainId}`)
-      await db.run(sql`
+    removeThrough(chainId: string, sequence: number): void {
+      db.write(sql`delete from audit_entry where chain_id = ${chainId} and sequence <= ${sequence}`)
+      db.write(sql`delete from audit_batch where chain_id = ${chainId} and last_sequence <= ${sequence}`)
+      db.write(sql`update audit_head set cut_sequence = ${sequence} where chain_id = ${chainId}`)
+      db.write(sql`
         delete from audit_key_list where chain_id = ${chainId} and last_sequence <= ${sequence}
           and not exists (
             select 1 from audit_entry e

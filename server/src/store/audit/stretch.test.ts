@@ -5,7 +5,7 @@ import { growTrail } from '../../../../test/grown-trail.ts'
 import { engine, registerOwner, startService, type TestService } from '../../../../test/harness.ts'
 import { type Cell, openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
 import { newId } from '../../crypto/id.ts'
-import { compile, type Db, type Sql } from '../engine/sql.ts'
+import { compile, type Db, readOnly, type Sql } from '../engine/sql.ts'
 import { auditStore } from './audit.ts'
 import { composeBatch, type SharedFields } from './batch.ts'
 import { emptyHash } from './entry.ts'
@@ -42,7 +42,7 @@ async function statementsOf(work: (db: Db) => Promise<unknown>): Promise<Sql[]> 
       return call(...args)
     }
   }
-  await work({ ...real, one: note(real.one), all: note(real.all) } as Db)
+  await work({ ...readOnly(real), one: note(real.one), all: note(real.all) } as Db)
   return asked
 }
 
@@ -103,10 +103,8 @@ test.each([1_000, 4_500, 8_999])('a stretch around entry %i visits its own rows 
 
 test('the removal of entries looks for references to a key list only as far as they may lie', async () => {
   const statements: Sql[] = []
-  await auditRetentionStore({
-    ...service.app.services.engine,
-    run: async (query) => statements.push(query),
-  }).removeThrough(chain, 10)
+  const db = { ...readOnly(service.app.services.engine), write: (query: Sql) => void statements.push(query) }
+  auditRetentionStore(db).removeThrough(chain, 10)
   const [last] = statements.slice(-1)
   if (!last) throw new Error('nothing was removed')
   const list = "insert into audit_key_list (chain_id, digest, keys, last_sequence) values (?, 'unused', '[]', 5)"
@@ -143,7 +141,7 @@ describe('a row that overlaps genuine ones across the border of two stretches is
         ...{ id: newId(), at: 0, requestId: 'forged', lists: [], shared },
       }))
       const row = composeBatch(chain, { sequence: 1_500, hash: emptyHash }, entries)
-      await service.app.services.engine.transaction(chain, ({ db }) => auditStore(db).insertBatch(row))
+      await service.app.services.engine.transaction(chain, async ({ db }) => auditStore(db).insertBatch(row))
       expect(await firstBroken()).toBeLessThan(4_001)
     })
     expect(await firstBroken()).toBeUndefined()

@@ -1,7 +1,6 @@
 /** Errors of PostgreSQL and its driver as failures of the service. */
 import pg from 'pg'
-import { codeOf } from '../../error-code.ts'
-import { Failure, isFailure } from '../../failure.ts'
+import { Failure } from '../../failure.ts'
 
 /** SQLSTATE classes of a server that is down, starting, stopping, full or unreachable, or that rejects our login. */
 const unavailableClasses: ReadonlySet<string> = new Set(['08', '28', '3D', '53', '57', '58'])
@@ -11,11 +10,10 @@ const uniqueViolation = '23505'
 const foreignKeyViolation = '23503'
 /** An earlier statement of the transaction failed: the server ignores the rest. */
 const aborted = '25P02'
-/** Serialization failure, deadlock, idle-in-transaction timeout: a retry may succeed. */
-export const passingCodes: ReadonlySet<string> = new Set(['40001', '40P01', '25P03', aborted])
-
-export const isFollowUp = (error: unknown): boolean =>
-  isFailure(error, 'unavailable') && codeOf(error.cause) === aborted
+/** Serialization failure, deadlock: the server has rolled the transaction back, and it may succeed when repeated. */
+export const conflictCodes: ReadonlySet<string> = new Set(['40001', '40P01'])
+/** Conflicts, and transactions that were idle for too long: nothing is wrong with the storage. */
+export const passingCodes: ReadonlySet<string> = new Set([...conflictCodes, '25P03', aborted])
 
 export async function wrapErrors<Result>(work: () => Promise<Result>): Promise<Result> {
   try {

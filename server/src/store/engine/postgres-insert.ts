@@ -10,11 +10,10 @@ export const nameOf = (text: string) => `coffer_${hash('sha256', text, 'hex').sl
 const rowsPerInsert = 1_000
 const lengthPerInsert = 4 * 1024 * 1024
 
-export function* portions<Row>(rows: readonly Row[], query: (row: Row) => Sql): Generator<Sql[]> {
+export function* portions(inserts: readonly Sql[]): Generator<Sql[]> {
   let portion: Sql[] = []
   let length = 0
-  for (const row of rows) {
-    const one = query(row)
+  for (const one of inserts) {
     portion.push(one)
     for (const value of one.values) {
       if (typeof value === 'string' || value instanceof Uint8Array) length += value.length
@@ -60,7 +59,7 @@ function joinedText(query: Sql, types: readonly ListType[]): string {
   const { text, kinds } = compile(query, 'postgres')
   const match = /^([\s\S]*?)values\s*\(([\s\S]*?)\)((?:\s*on conflict[\s\S]*)?)$/.exec(text.trim())
   if (!match || kinds.some((kind) => kind !== 'value'))
-    throw new Error('runMany takes an insert with one group of values')
+    throw new Error('writeMany takes an insert with one group of values')
   const [, head = '', group = '', tail = ''] = match
   const items = group.replace(/\$(\d+)/g, (_all, number) => (types[number - 1] ? `v${number}` : 'null'))
   const named = types.flatMap((type, place) => (type ? [{ name: `v${place + 1}`, type }] : []))

@@ -14,21 +14,17 @@ export function withPadding(list: readonly string[]): readonly string[] {
   return [...list, ...Array<string>(plannedItems - list.length).fill(last)]
 }
 
-/**
- * Call before each statement: the connection then holds its statements back until nothing more can be sent without an
- * answer. Each packet costs both sides a system call, and wakes the server.
- */
-export function createPacker(stream: Writable | undefined): () => void {
-  let isHeld = false
-  const send = () => {
-    isHeld = false
-    stream?.uncork()
-  }
-  return () => {
-    if (isHeld) return
-    isHeld = true
+/** Runs a function that sends statements: the connection holds them back until it has returned. */
+type Packing = <Sent>(send: () => Sent) => Sent
+
+/** Each packet costs both sides a system call, and wakes the server. */
+export function packing(stream: Writable | undefined): Packing {
+  return (send) => {
     stream?.cork()
-    // Twice, because a commit follows the statements before it one tick later.
-    process.nextTick(() => queueMicrotask(() => process.nextTick(send)))
+    try {
+      return send()
+    } finally {
+      stream?.uncork()
+    }
   }
 }

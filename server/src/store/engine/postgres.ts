@@ -3,17 +3,19 @@
  * blocks the pool.
  */
 import pg from 'pg'
+import { codeOf } from '../../error-code.ts'
 import { Failure, isFailure } from '../../failure.ts'
 import { createSlotPool, type SlotPool } from '../../slot/pool.ts'
-import { type CommitQueue, createCommitQueue, type EngineConnection } from './commit-queue.ts'
+import { type CommitQueue, createCommitQueue } from './commit-queue.ts'
 import { givingWay, lockWaitMs } from './lock-wait.ts'
+import type { Connection, Insert, Statement } from './open-transaction.ts'
 import { connectionsPerNode } from './postgres-connections.ts'
-import { isFollowUp, passingCodes, wrapErrors } from './postgres-error.ts'
+import { conflictCodes, passingCodes, wrapErrors } from './postgres-error.ts'
 import { joinInserts, nameOf, portions } from './postgres-insert.ts'
-import { createPacker, withPadding } from './postgres-send.ts'
+import { packing, withPadding } from './postgres-send.ts'
 import { postgresShapes, withPostgresTables } from './postgres-table-reader.ts'
 import { createRefusalBell } from './refusal.ts'
-import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
+import { type Compiled, compile, type Engine, parameters, type Reader, type Sql } from './sql.ts'
 
 /** Below the pool size: work in a transaction may need a second connection, for example to load new keys. */
 const maxTransactions = 16
@@ -65,7 +67,7 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
     let queue = queues.get(lock)
     if (!queue) {
       queue = createCommitQueue(() => begin(pool, prepare, slots, partyOf(lock), rows), {
-        isRemote: true,
+        isPassing: (error) => isFailure(error) && conflictCodes.has(codeOf(error.cause)),
         onIdle: () => queues.delete(lock),
         onFailure: refusals.ring,
       })
@@ -74,11 +76,15 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
     return queue
   }
 
+  const { one, all } = postgresDb((query) => pool.query(prepare(query)))
+
   return {
     kind: 'postgres',
-    ...postgresDb((query) => pool.query(prepare(query))),
-    transaction: (lock, work, rows) => queueFor(lock, rows).run(work),
-    joinTransaction: (lock, group, item, work, rows) => queueFor(lock, rows).join(group, item, work),
+    one,
+    all,
+    pick: (keys, query) => all(query(keys)),
+    transaction: (lock, work, options) => queueFor(lock, options?.rows).run(work, options),
+    commit: (lock, job, { rows } = {}) => queueFor(lock, rows).commit(lock, job),
     onRefusal: refusals.listen,
     checkDurability: async () => {
       await checkDurability(pool)
@@ -114,13 +120,7 @@ function strict(url: string): string {
  */
 const partyOf = (lock: string): string => lock.split(':')[0] ?? lock
 
-async function begin(
-  pool: pg.Pool,
-  prepare: Prepare,
-  slots: SlotPool,
-  party: string,
-  rows?: Sql,
-): Promise<EngineConnection> {
+async function begin(pool: pg.Pool, prepare: Prepare, slots: SlotPool, party: string, rows?: Sql): Promise<Connection> {
   const slot = await slots.acquire([party])
   const client = await wrapErrors(() => pool.connect()).catch((error: unknown) => {
     slot.release()
@@ -140,11 +140,8 @@ async function begin(
     client.release(brokenBy)
     slot.release()
   }
-  const hold = createPacker(client instanceof pg.Client ? client.connection.stream : undefined)
-  let isEnding = false
-  const ask = async (query: pg.QueryConfig): Promise<pg.QueryResult> => {
-    if (isEnding || isReleased) throw new Error('a statement came after the end of its transaction')
-    hold()
+  const inOnePacket = packing(client instanceof pg.Client ? client.connection.stream : undefined)
+  const run: Runner = async (query) => {
     try {
       return await client.query(prepare(query))
     } catch (error) {
@@ -153,38 +150,37 @@ async function begin(
       throw error
     }
   }
+  const { sendAll, ...ask } = postgresDb(run)
+  const { all } = ask
   const execute = async (text: string) => {
-    await wrapErrors(() => ask({ text }))
+    await wrapErrors(() => run({ text }))
   }
-  const db = postgresDb(ask, true)
   let locked: readonly unknown[]
   try {
-    locked = await beginAndLock(db, execute, rows)
+    locked = await beginAndLock(all, execute, rows)
   } catch (error) {
     brokenBy = error instanceof Error ? error : new Error('begin failed')
     release()
     throw error
   }
   return {
-    db,
     locked,
     isPipelined: true,
-    isFollowUp,
-    savepoint: () => execute('savepoint one_of_many'),
-    releaseSavepoint: () => execute('release savepoint one_of_many'),
-    rollbackToSavepoint: () => execute('rollback to savepoint one_of_many'),
-    commit: async () => {
-      const committing = wrapErrors(() => ask({ text: 'commit' }))
-      isEnding = true
+    ask,
+    send: async (statements) => requireAll(inOnePacket(() => sendAll(statements))),
+    commit: async (statements) => {
+      // If a statement cannot be sent, neither is the commit.
+      const [sent, committing] = inOnePacket(() => [sendAll(statements), wrapErrors(() => run({ text: 'commit' }))])
+      committing.catch(() => undefined)
+      await requireAll(sent)
       const { command } = await committing
-      // If the work swallowed an error, the server answers a commit with a rollback and reports success.
+      // After a failed statement, the server answers a commit with a rollback.
       if (command !== 'COMMIT') throw new Failure('internal')
       release()
     },
     rollback: async () => {
       // After a commit the connection may serve another transaction, which a rollback would undo.
       if (isReleased) return
-      isEnding = false
       try {
         if (!brokenBy) await execute('rollback')
       } catch (error) {
@@ -192,18 +188,21 @@ async function begin(
       }
       release()
     },
-    isLost: (error) => error instanceof Failure && error.code === 'unavailable' && !isFollowUp(error),
   }
 }
 
 /** Nobody waits between the two statements, so that a lock is held for one round trip less. */
-async function beginAndLock(db: Db, execute: (text: string) => Promise<void>, rows?: Sql): Promise<readonly unknown[]> {
+async function beginAndLock(
+  all: Reader['all'],
+  execute: (text: string) => Promise<void>,
+  rows?: Sql,
+): Promise<readonly unknown[]> {
   const begun = execute('begin')
   if (!rows) {
     await begun
     return []
   }
-  const locking = db.all(rows)
+  const locking = all(rows)
   locking.catch(() => undefined)
   await begun
   try {
@@ -223,9 +222,8 @@ type Prepare = (query: pg.QueryConfig) => pg.QueryConfig
 
 const compiledQueries = new WeakMap<TemplateStringsArray, Compiled & { readonly name: string }>()
 
-/** On a pipelined connection every statement of a call is sent before the call returns, so none can come after a commit. */
-function postgresDb(run: Runner, isPipelined = false): Db {
-  async function execute(query: Sql): Promise<pg.QueryResult> {
+function postgresDb(run: Runner) {
+  function asConfig(query: Sql): pg.QueryConfig {
     let compiled = compiledQueries.get(query.strings)
     if (!compiled) {
       const fresh = compile(query, 'postgres')
@@ -233,31 +231,40 @@ function postgresDb(run: Runner, isPipelined = false): Db {
       compiledQueries.set(query.strings, compiled)
     }
     const { name, text } = compiled
-    const values = parameters(query, compiled, (list) => [withPadding(list)])
-    return wrapErrors(() => run({ name, text, values }))
+    return { name, text, values: parameters(query, compiled, (list) => [withPadding(list)]) }
   }
+
+  function asConfigs(statement: Sql | Insert): pg.QueryConfig[] {
+    if ('strings' in statement) return [asConfig(statement)]
+    return [...portions(statement.inserts)].map((queries) => {
+      const [only, another] = queries
+      return only && !another ? asConfig(only) : joinInserts(queries)
+    })
+  }
+
+  const execute = (query: Sql) => wrapErrors(() => run(asConfig(query)))
+
   return {
     // The only place where untyped rows get the type that their query promises.
     one: async <Row>(query: Sql) => (await execute(query)).rows[0] as Row | undefined,
     all: async <Row>(query: Sql) => (await execute(query)).rows as Row[],
-    run: async (query) => (await execute(query)).rowCount ?? 0,
-    runMany: async (rows, query) => {
-      const [only] = rows
-      if (only !== undefined && rows.length === 1) {
-        await execute(query(only))
-        return
-      }
-      const sent: Promise<unknown>[] = []
-      for (const queries of portions(rows, query)) {
-        const answer = wrapErrors(() => run(joinInserts(queries)))
-        // The first failed one is reported, whichever is awaited.
-        answer.catch(() => undefined)
-        sent.push(answer)
-        if (!isPipelined) await answer
-      }
-      await Promise.all(sent)
-    },
+    count: async (query: Sql) => (await execute(query)).rowCount ?? 0,
+    /** Throws before anything is sent if a statement cannot be. */
+    sendAll: (statements: readonly Statement[]): Sent[] =>
+      statements
+        .flatMap((statement) => asConfigs(statement.run).map((config) => ({ config, asFailure: statement.asFailure })))
+        .map(({ config, asFailure }) => ({ answer: wrapErrors(() => run(config)), asFailure })),
   }
+}
+
+type Sent = Pick<Statement, 'asFailure'> & { readonly answer: Promise<unknown> }
+
+/** Throws the failure of the first. The server ignores statements after a failed one; their errors do not say why. */
+async function requireAll(sent: readonly Sent[]): Promise<void> {
+  const settled = await Promise.allSettled(sent.map(({ answer }) => answer))
+  const failed = settled.findIndex(({ status }) => status === 'rejected')
+  const outcome = settled[failed]
+  if (outcome?.status === 'rejected') throw sent[failed]?.asFailure(outcome.reason)
 }
 
 async function checkDurability(pool: pg.Pool): Promise<void> {

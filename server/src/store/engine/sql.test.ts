@@ -1,4 +1,4 @@
-/** The SQL layer and its group commit, on a real database of the engine under test. */
+/** The SQL layer, on a real database of the engine under test. */
 import { hash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createSqlDatabase, findItem, type Item, insertItem, settle, unused } from '../../../../test/sql-engine.ts'
@@ -61,7 +61,7 @@ describe('the template', () => {
     ['a mebibyte', new Uint8Array(1_048_576).fill(7)],
   ])('returns bytes unchanged: %s', async (_what, bytes) => {
     const id = unused()
-    await commit((db) => db.run(sql`insert into item (id, bytes) values (${id}, ${bytes})`))
+    await commit((db) => db.count(sql`insert into item (id, bytes) values (${id}, ${bytes})`))
     const row = await findItem(engine, id)
     expect(row?.bytes).toBeInstanceOf(Uint8Array)
     expect(Buffer.from(row?.bytes ?? []).equals(bytes)).toBe(true)
@@ -72,7 +72,7 @@ describe('the template', () => {
     'returns the integer %d as a number',
     async (amount) => {
       const id = unused()
-      await commit((db) => db.run(sql`insert into item (id, amount) values (${id}, ${amount})`))
+      await commit((db) => db.count(sql`insert into item (id, amount) values (${id}, ${amount})`))
       expect((await findItem(engine, id))?.amount).toBe(amount)
     },
   )
@@ -80,7 +80,7 @@ describe('the template', () => {
   test('null stays null in every column, never the empty string or zero', async () => {
     const id = unused()
     await commit((db) =>
-      db.run(sql`insert into item (id, label, amount, bytes) values (${id}, ${null}, ${null}, ${null})`),
+      db.count(sql`insert into item (id, label, amount, bytes) values (${id}, ${null}, ${null}, ${null})`),
     )
     expect(await findItem(engine, id)).toEqual({ id, label: null, amount: null, bytes: null })
   })
@@ -127,18 +127,18 @@ describe('the template', () => {
     expect(await engine.all(sql`select id from item where id ${anyOf(['odd'])}`)).toEqual([])
   })
 
-  test('one returns the first row or undefined, all a list, run the number of changed rows', async () => {
+  test('one returns the first row or undefined, all a list, count the number of changed rows', async () => {
     const ids = [unused(), unused(), unused()]
     const changed = await commit(async (db) => {
       for (const id of ids) expect(await insertItem(db, id, 'counted')).toBe(1)
-      return db.run(sql`update item set amount = 1 where id ${anyOf(ids)}`)
+      return db.count(sql`update item set amount = 1 where id ${anyOf(ids)}`)
     })
     expect(changed).toBe(3)
     expect(await engine.one(sql`select id from item where id ${anyOf(ids)} order by id desc`)).toEqual({ id: ids[2] })
     expect(await engine.one(sql`select id from item where id = ${'absent'}`)).toBeUndefined()
     expect(await engine.all(sql`select id from item where id = ${'absent'}`)).toEqual([])
-    expect(await commit((db) => db.run(sql`delete from item where id = ${'absent'}`))).toBe(0)
-    expect(await commit((db) => db.run(sql`delete from item where id ${anyOf(ids)}`))).toBe(3)
+    expect(await commit((db) => db.count(sql`delete from item where id = ${'absent'}`))).toBe(0)
+    expect(await commit((db) => db.count(sql`delete from item where id ${anyOf(ids)}`))).toBe(3)
   })
 
   test('returning gives the row after the write', async () => {
@@ -159,8 +159,8 @@ describe('the template', () => {
 
 describe('many rows at once', () => {
   const insertAll = (items: readonly Item[]) =>
-    commit((db) =>
-      db.runMany(
+    commit(async (db) =>
+      db.writeMany(
         items,
         (item) => sql`
           insert into item (id, label, amount, bytes) values (${item.id}, ${item.label}, ${item.amount}, ${item.bytes})
@@ -219,7 +219,7 @@ describe('many rows at once', () => {
   test('one rejected row rolls back all of them', async () => {
     const items = Array.from({ length: 1_500 }, (_, index) => odd(index))
     const twice = [...items, items[0] ?? odd(0)].map(({ id }) => id)
-    const inserted = commit((db) => db.runMany(twice, (id) => sql`insert into item (id) values (${id})`))
+    const inserted = commit(async (db) => db.writeMany(twice, (id) => sql`insert into item (id) values (${id})`))
     await expect(inserted).rejects.toMatchObject({ code: 'conflict' })
     expect(await readAll(items)).toEqual(items.map(() => undefined))
   })
@@ -230,16 +230,16 @@ describe('a rejected write', () => {
     ['a duplicate key', (db: Db, id: string) => insertItem(db, id)],
     [
       'a reference to a missing row',
-      (db: Db) => db.run(sql`insert into part (id, item_id) values (${unused()}, 'nowhere')`),
+      (db: Db) => db.count(sql`insert into part (id, item_id) values (${unused()}, 'nowhere')`),
     ],
     [
       'the removal of a referenced row',
       async (db: Db, id: string) => {
-        await db.run(sql`insert into part (id, item_id) values (${unused()}, ${id})`)
-        await db.run(sql`delete from item where id = ${id}`)
+        db.write(sql`insert into part (id, item_id) values (${unused()}, ${id})`)
+        db.write(sql`delete from item where id = ${id}`)
       },
     ],
-  ])('is a conflict, alone or in a batch: %s', async (_what, write) => {
+  ])('is a conflict, alone or among others: %s', async (_what, write) => {
     const id = unused()
     await commit((db) => insertItem(db, id))
     const alone = await settle(commit((db) => Promise.resolve(write(db, id))))
@@ -271,7 +271,7 @@ describe('a rejected write', () => {
 
   test.each([
     ['alone', 1],
-    ['in a batch', 3],
+    ['among others', 3],
   ])('whose error the work ignores is never acknowledged without being stored: %s', async (_what, count) => {
     const taken = unused()
     await commit((db) => insertItem(db, taken))
@@ -298,15 +298,15 @@ test.each([
   ['under many locks', (index: number) => `counter-${index % 10}`],
 ])('no increment is lost between two nodes, %s', async (_what, lockFor) => {
   const id = unused()
-  await commit((db) => db.run(sql`insert into balance (id, amount) values (${id}, 0)`))
+  await commit((db) => db.count(sql`insert into balance (id, amount) values (${id}, 0)`))
   await Promise.all(
     Array.from({ length: 200 }, (_, index) =>
       (index % 2 === 0 ? engine : other).transaction(lockFor(index), async ({ db }) => {
         const row = await db.one<{ amount: number }>(sql`select amount from balance where id = ${id} ${forUpdate}`)
-        await db.run(sql`update balance set amount = ${(row?.amount ?? 0) + 1} where id = ${id}`)
+        db.write(sql`update balance set amount = ${(row?.amount ?? 0) + 1} where id = ${id}`)
       }),
     ),
   )
   expect(await engine.one(sql`select amount from balance where id = ${id}`)).toEqual({ amount: 200 })
-  await commit((db) => db.run(sql`delete from balance where id = ${id}`))
+  await commit((db) => db.count(sql`delete from balance where id = ${id}`))
 })

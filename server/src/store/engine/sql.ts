@@ -30,50 +30,113 @@ export const forUpdate: Fragment = { sqlite: '', postgres: 'for update' }
 /** Skips rows that another node has locked. */
 export const skipLocked: Fragment = { sqlite: '', postgres: 'for update skip locked' }
 
-export type Db = {
+/** Questions: statements whose answers are awaited. */
+export type Reader = {
   one<Row>(query: Sql): Promise<Row | undefined>
   all<Row>(query: Sql): Promise<Row[]>
-  /** Returns the number of changed rows. */
-  run(query: Sql): Promise<number>
-  /**
-   * Runs one insert for many rows, in as few round trips as the engine allows. The template has one `values (…)` group.
-   */
-  runMany<Row>(rows: readonly Row[], query: (row: Row) => Sql): Promise<void>
+  /** The rows with one of these keys. Jobs that share a commit ask for the keys of all with one query. */
+  pick<Row>(
+    keys: readonly string[],
+    query: (keys: readonly string[]) => Sql,
+    keyOf: (row: Row) => string,
+  ): Promise<Row[]>
 }
 
-/**
- * State of one transaction. Transactions that share a commit share this object; if one fails, its additions to
- * `scratch`, `beforeCommit` and `afterCommit` are undone.
- */
+/** Additions to a transaction. Nobody waits for them: the engine sends them before the next question, or with the commit. */
+export type Writer = {
+  write(query: Sql): void
+  /**
+   * One insert for many rows, in as few round trips as the engine allows. The template has one `values (…)` group. With
+   * `keyOf`, the last of several rows with one key stands when the inserts of several jobs are merged.
+   */
+  writeMany<Row>(rows: readonly Row[], query: (row: Row) => Sql, keyOf?: (row: Row) => string): void
+}
+
+/** A handle on the database. Outside of a transaction, only its questions may be used. */
+export type Db = Reader &
+  Writer & {
+    /** Number of rows that the statement changed. For statements whose number decides; all others are written. */
+    count(query: Sql): Promise<number>
+  }
+
+/** A handle for code that only asks. */
+export function readOnly(reader: Reader): Db {
+  const refuse = () => {
+    throw new Error('this statement needs a transaction')
+  }
+  return {
+    one: (query) => reader.one(query),
+    all: (query) => reader.all(query),
+    pick: (keys, query, keyOf) => reader.pick(keys, query, keyOf),
+    count: async () => refuse(),
+    write: refuse,
+    writeMany: refuse,
+  }
+}
+
+/** A handle for code that only writes. */
+export function writeOnly({ write, writeMany }: Writer): Db {
+  const refuse = async () => {
+    throw new Error('a plan has read all that it needs')
+  }
+  return { one: refuse, all: refuse, pick: refuse, count: refuse, write, writeMany }
+}
+
+/** One transaction. It ends with the promise of its work: no statement may come later. */
 export type Transaction = {
   readonly db: Db
   /** The rows that were locked at the start; empty if the engine has only one writer. */
   readonly locked: readonly unknown[]
-  /**
-   * Takes the promise of a call of `db` that the rest of the transaction need not wait for: only the commit does. All
-   * statements of the promise must be sent already.
-   */
-  later(sent: Promise<unknown>): void
-  scratch: Map<string, unknown>
-  /**
-   * Runs once before the commit, even if several transactions register the same name. Must send its only statement
-   * before it returns, because the commit may follow at once.
-   */
-  beforeCommit: Map<string, () => Promise<void>>
-  /** Runs after the commit and before any caller learns of it. */
-  afterCommit: (() => void)[]
-  /** Runs after `afterCommit`, or after the rollback; a savepoint that is rolled back does not remove its entries. */
-  readonly afterEnd: (() => void)[]
+}
+
+/** What later plans of the same commit must see of earlier ones, because it is not stored yet. */
+export type Desk = {
+  get(name: string): unknown
+  set(name: string, value: unknown): void
+}
+
+/** What follows from a commit, beside its rows. */
+export type Linked = {
+  /** The commit is visible to others. A failing listener changes nothing about the commit. */
+  committed(): void
+  /** The commit is durable, or has failed, or its outcome is unknown. Runs before any caller learns of it. */
+  settled(): void
+}
+
+/** What is written last in a transaction. Jobs of one lock have links that do the same. */
+export type Link<Note> = {
+  write(transaction: Transaction, notes: readonly Note[]): Promise<Linked>
+  /** What callers get if one of its statements fails. */
+  asFailure(error: unknown): unknown
 }
 
 /**
- * One piece of work for callers that ask for the same thing at the same moment; each gets a result of its own. If it
- * throws, it is repeated for each caller alone.
+ * A frequent, small piece of work, which shares a transaction with others of the same lock. All jobs read first; then each
+ * plans in turn, on what it has read and on what the plans before it have left on the desk. A job that throws is refused
+ * alone, and has written nothing. `Note` is what its plan leaves for the link.
  */
-export type JointWork<Item, Result> = (
-  transaction: Transaction,
-  items: readonly Item[],
-) => Promise<PromiseSettledResult<Result>[]>
+export type Job<Read, Result, Note> = {
+  /** May run twice, like `plan`: if a commit fails, each of its jobs is repeated alone. Only asks. */
+  read(db: Db): Promise<Read>
+  /** Only writes; has no effect beside `db` and `desk`, and takes less than 10 ms. */
+  plan(read: Read, desk: Desk, db: Db): { readonly result: Result; readonly note: Note }
+  /** Bytes that the plan handles: they bound how many jobs share a commit. */
+  readonly bytes?: number
+  readonly link: Link<Note>
+}
+
+export type TransactionOptions<Note> = {
+  /**
+   * Locks rows against other nodes. The same for the same lock. It runs first, so that jobs which arrive meanwhile join the
+   * commit.
+   */
+  readonly rows?: Sql
+  /** Rolled back at its end, without a link; the result stays. */
+  readonly isDry?: boolean
+  /** Runs at the end of the work. */
+  readonly link?: Link<Note>
+  readonly note?: Note
+}
 
 /** Copies of the store from before a migration, to go back to an older version. */
 export type MigrationSnapshots = {
@@ -85,21 +148,22 @@ export type MigrationSnapshots = {
   find(maxSteps: number): { readonly path: string; readonly leftAt: number } | undefined
 }
 
-export type Engine = Db & {
+export type Engine = Reader & {
   readonly kind: 'sqlite' | 'postgres'
   /**
    * All or nothing, acknowledged after a durable commit. Transactions with the same `lock` run one after another on
-   * this node and may share a commit; nothing slow may happen in `work`. `rows` locks rows against other nodes, and is the
-   * same for the same lock. It runs first, so that work which arrives meanwhile joins the commit.
+   * this node; nothing slow may happen in `work`.
    */
-  transaction<Result>(lock: string, work: (transaction: Transaction) => Promise<Result>, rows?: Sql): Promise<Result>
-  /** Like `transaction`, but runs together with all waiting items of the same group and work. */
-  joinTransaction<Item, Result>(
+  transaction<Result, Note>(
     lock: string,
-    group: string,
-    item: Item,
-    work: JointWork<Item, Result>,
-    rows?: Sql,
+    work: (transaction: Transaction) => Promise<Result>,
+    options?: TransactionOptions<Note>,
+  ): Promise<Result>
+  /** Runs the job together with others that wait for the same lock. */
+  commit<Read, Result, Note>(
+    lock: string,
+    job: Job<Read, Result, Note>,
+    options?: Pick<TransactionOptions<Note>, 'rows'>,
   ): Promise<Result>
   /** Called when the storage fails to commit; not called when the work itself fails. */
   onRefusal(listener: (error: Failure) => void): void
@@ -167,7 +231,7 @@ export function parameters(
 export const hasSingleItems = ({ values }: Sql): boolean =>
   values.every((value) => !isList(value) || value.list.length === 1)
 
-function isList(value: SqlValue): value is List {
+export function isList(value: SqlValue): value is List {
   return typeof value === 'object' && value !== null && 'list' in value
 }
 

@@ -4,7 +4,8 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
 import { codeOf } from '../../error-code.ts'
 import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
-import { type Compiled, compile, type Db, hasSingleItems, parameters, type Sql } from './sql.ts'
+import type { Connection } from './open-transaction.ts'
+import { type Compiled, compile, hasSingleItems, parameters, type Sql } from './sql.ts'
 
 export const busyTimeoutMs = 5_000
 const rowsPerTurn = 500
@@ -67,7 +68,8 @@ function isJournalSwitched(connection: DatabaseSync): boolean {
   }
 }
 
-export function sqliteDb(connection: DatabaseSync): Db {
+/** Runs statements on one connection. */
+export function sqliteDb(connection: DatabaseSync): Connection['ask'] & Pick<Connection, 'send'> {
   const prepared = new WeakMap<TemplateStringsArray, Prepared>()
   const preparedForSingles = new WeakMap<TemplateStringsArray, Prepared>()
 
@@ -107,6 +109,8 @@ export function sqliteDb(connection: DatabaseSync): Db {
     }
   }
 
+  const run = (query: Sql) => call(query, (statement, values) => Number(statement.run(...values).changes))
+
   return {
     one: async <Row>(query: Sql) =>
       call(query, (statement, values, columns) => {
@@ -115,13 +119,19 @@ export function sqliteDb(connection: DatabaseSync): Db {
       }),
     all: async <Row>(query: Sql) =>
       call(query, (statement, values, columns) => statement.all(...values).map((row) => rowOf<Row>(columns, row))),
-    run: async (query) => call(query, (statement, values) => Number(statement.run(...values).changes)),
-    runMany: async (rows, query) => {
+    count: async (query) => run(query),
+    send: async (statements) => {
       let done = 0
-      for (const row of rows) {
-        call(query(row), (statement, values) => statement.run(...values))
-        // Lets readers run while a large import is written.
-        if (++done % rowsPerTurn === 0) await yieldToEventLoop()
+      for (const { run: statement, asFailure: asOther } of statements) {
+        try {
+          for (const query of 'strings' in statement ? [statement] : statement.inserts) {
+            run(query)
+            // Lets readers run while a large import is written.
+            if (++done % rowsPerTurn === 0) await yieldToEventLoop()
+          }
+        } catch (error) {
+          throw asOther(error)
+        }
       }
     },
   }
@@ -135,9 +145,9 @@ function rowOf<Row>(columns: readonly string[], values: Readonly<Record<number, 
 }
 
 /** For the statements of every transaction: prepared once, run often. */
-export function prepareStep(connection: DatabaseSync, text: string): () => Promise<void> {
+export function prepareStep(connection: DatabaseSync, text: string): () => void {
   const statement = connection.prepare(text)
-  return async () => {
+  return () => {
     try {
       statement.run()
     } catch (error) {

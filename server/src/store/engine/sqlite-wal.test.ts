@@ -1,13 +1,15 @@
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
-import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { Worker } from 'node:worker_threads'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { itemJob, newTrace } from '../../../../test/job.ts'
+import { settle } from '../../../../test/sql-engine.ts'
 import { Failure } from '../../failure.ts'
-import { type Engine, sql } from './sql.ts'
+import { type Db, type Desk, type Engine, sql } from './sql.ts'
 import { openSqlite } from './sqlite.ts'
 import { openWal } from './sqlite-wal.ts'
 
@@ -25,11 +27,7 @@ afterEach(async () => {
 })
 
 const write = (text: string) =>
-  engine.transaction('note', async (transaction) => {
-    transaction.afterCommit.push(() => notified.push(text))
-    await transaction.db.run(sql`insert into note (text) values (${text})`)
-  })
-const notified: string[] = []
+  engine.transaction('note', async ({ db }) => db.write(sql`insert into note (text) values (${text})`))
 const count = async () => (await engine.one<{ count: number }>(sql`select count(*) as count from note`))?.count
 
 /** File descriptors used only to sync: SQLite opens its own for writing. */
@@ -49,42 +47,72 @@ function targetOf(entry: string): string {
   }
 }
 
-test('a commit that the disk does not confirm is not acknowledged, but its afterCommit callbacks run', async () => {
-  await write('on the disk')
+/** The file that is synced cannot be from now on. */
+function breakSync(): void {
   const [file = -1] = syncedFiles()
   closeSync(file)
-  // A file that cannot be synced takes over its descriptor.
   expect(openSync('/dev/null', 'r')).toBe(file)
-  for (const text of ['lost?', 'lost again?']) {
-    const refused = await write(text).catch((error: unknown) => error)
-    expect(refused).toBeInstanceOf(Failure)
-    expect(refused).toMatchObject({ code: 'unavailable' })
-  }
-  expect(notified).toEqual(['on the disk', 'lost?', 'lost again?'])
-  expect(await count()).toBe(3)
+}
+
+describe('a commit that the disk does not confirm', () => {
+  test('is not acknowledged, whether of a transaction or of jobs, but its link is told that it is visible', async () => {
+    await write('on the disk')
+    breakSync()
+    for (const text of ['lost?', 'lost again?'])
+      expect(await settle(write(text))).toMatchObject({ ok: false, error: expect.any(Failure) })
+    const trace = newTrace()
+    const plans: string[] = []
+    const jobOf = (text: string) => ({
+      ...itemJob(text, { trace }),
+      plan: (_read: undefined, _desk: Desk, db: Db) => {
+        plans.push(text)
+        db.write(sql`insert into note (text) values (${text})`)
+        return { result: text, note: text }
+      },
+    })
+    const outcomes = await Promise.all(['one', 'two'].map((text) => settle(engine.commit('note', jobOf(text)))))
+    for (const outcome of outcomes) expect(outcome).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    // Their commit may be durable: nothing is repeated.
+    expect(plans).toEqual(['one', 'two'])
+    expect(trace.told).toEqual(['committed one two', 'settled one two'])
+    expect(await count()).toBe(5)
+  })
+
+  test('is moved from the log into the file before the next transaction', async () => {
+    await write('on the disk')
+    breakSync()
+    expect(await settle(write('lost?'))).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    await settle(write('next'))
+    const copy = join(folder, 'without-log.db')
+    await copyFile(join(folder, 'test.db'), copy)
+    const file = new DatabaseSync(copy)
+    expect(file.prepare('select text from note').all()).toEqual([{ text: 'on the disk' }, { text: 'lost?' }])
+    file.close()
+  })
 })
 
-test.each([
-  ['a fast disk is synced synchronously', 1_000, false],
-  ['a slow disk is synced off the event loop', 0, true],
-])('%s, and a failed sync is an error', async (_what, quickEnoughMs, isAsynchronous) => {
+test('several commits share a wait for the disk, and a failed one is an error for each of them', async () => {
   await write('first')
   const writer = new DatabaseSync(join(folder, 'test.db'))
-  const wal = openWal(join(folder, 'test.db'), writer, quickEnoughMs)
+  const wal = openWal(join(folder, 'test.db'), writer)
   const others = syncedFiles()
-  await wal.harden()
   let isDone = false
   const hardened = wal.harden().then(() => {
     isDone = true
   })
+  // A commit after the start of a wait needs another one, which later commits share.
+  const next = wal.harden()
+  expect(wal.harden()).toBe(next)
   // Without a turn of the event loop, only synchronous work is done.
   for (let step = 0; step < 100; step++) await Promise.resolve()
-  expect(isDone).toBe(!isAsynchronous)
-  await hardened
+  expect(isDone).toBe(false)
+  await Promise.all([hardened, next])
   const file = syncedFiles().find((one) => !others.includes(one)) ?? -1
   closeSync(file)
   expect(openSync('/dev/null', 'r')).toBe(file)
-  await expect(wal.harden()).rejects.toMatchObject({ code: 'unavailable' })
+  const failing = [wal.harden(), wal.harden(), wal.harden()].map(settle)
+  for (const outcome of await Promise.all(failing))
+    expect(outcome).toMatchObject({ ok: false, error: { code: 'unavailable' } })
   await wal.close()
   writer.close()
 })
@@ -112,7 +140,7 @@ test('the thread of checkpoints ends when nothing is written, and the next check
   const path = join(folder, 'other.db')
   const writer = new DatabaseSync(path)
   writer.exec('pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table note (text text)')
-  const wal = openWal(path, writer, undefined, 0)
+  const wal = openWal(path, writer, 0)
   const threads: Worker[] = []
   const note = (worker: Worker) => void threads.push(worker)
   process.on('worker', note)

@@ -1,15 +1,14 @@
 /**
  * SQLite's write-ahead log (WAL). SQLite hands a commit only to the operating system; `harden` waits for the disk
- * before a caller learns of it, which gives the guarantee of `synchronous = full`. A slow disk is synced off the event
- * loop, and a worker thread checkpoints the log into the file while requests go on.
+ * before a caller learns of it, which gives the guarantee of `synchronous = full`. Both the wait for the disk and the
+ * checkpoints of the log into the file run beside the event loop.
  */
-import { closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 'node:fs'
+import { closeSync, fdatasync, fsyncSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
 import type { Worker } from 'node:worker_threads'
 import { Failure } from '../../failure.ts'
-import { createDiskPace } from './sqlite-disk-pace.ts'
 
 const syncData = promisify(fdatasync)
 
@@ -26,22 +25,18 @@ const threadRetryMs = 60_000
 type Wal = {
   /** Call before a transaction. Rejects if a disk failure may have lost commits that cannot be recovered. */
   prepare(): Promise<void>
-  /** Resolves once every commit is on the disk. */
+  /** Resolves once every commit until now is on the disk. */
   harden(): Promise<void>
   /** Call after a failed commit, most likely on a full disk: the log is checkpointed before the next one. */
   makeRoom(): void
   close(): Promise<void>
 }
 
-export function openWal(
-  path: string,
-  writer: DatabaseSync,
-  quickEnoughMs?: number,
-  idleMs: number = threadIdleMs,
-): Wal {
+export function openWal(path: string, writer: DatabaseSync, idleMs: number = threadIdleMs): Wal {
   const look = writer.prepare('pragma wal_checkpoint(noop)')
-  const pace = createDiskPace(quickEnoughMs)
   let file: number | undefined
+  let syncing: Promise<void> | undefined
+  let next: Promise<void> | undefined
   let isSuspect = false
   let needsRoom = false
   let commitsSinceLook = 0
@@ -97,11 +92,29 @@ export function openWal(
     checkpointer = undefined
   }
 
-  async function sync(log: number): Promise<void> {
-    const startedAt = performance.now()
-    if (!pace.isQuick(startedAt)) return syncData(log)
-    fdatasyncSync(log)
-    pace.note(startedAt, performance.now())
+  async function sync(): Promise<void> {
+    try {
+      file ??= open()
+      await syncData(file)
+    } catch (cause) {
+      isSuspect = true
+      throw new Failure('unavailable', undefined, { cause })
+    }
+  }
+
+  /** A sync that is under way may have begun before the last commit: all later commits share the next one. */
+  async function syncNext(): Promise<void> {
+    await syncing?.catch(() => undefined)
+    next = undefined
+    return startSync()
+  }
+
+  function startSync(): Promise<void> {
+    const started = sync().finally(() => {
+      syncing = undefined
+    })
+    syncing = started
+    return started
   }
 
   /** Resolves even if the checkpoint failed: the log is then still long, and the next look starts another. */
@@ -163,14 +176,10 @@ export function openWal(
       if (firstPass && pages > tooLongPages) await finish()
       else if (!firstPass && pages > longPages) begin()
     },
-    async harden() {
-      try {
-        file ??= open()
-        await sync(file)
-      } catch (cause) {
-        isSuspect = true
-        throw new Failure('unavailable', undefined, { cause })
-      }
+    harden() {
+      if (!syncing && !next) return startSync()
+      next ??= syncNext()
+      return next
     },
     makeRoom() {
       needsRoom = true

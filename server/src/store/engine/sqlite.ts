@@ -4,7 +4,8 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { yieldToEventLoop } from '../../event-loop.ts'
-import { createCommitQueue, type EngineConnection } from './commit-queue.ts'
+import { createCommitQueue } from './commit-queue.ts'
+import type { Connection } from './open-transaction.ts'
 import { createRefusalBell } from './refusal.ts'
 import type { Engine } from './sql.ts'
 import { asFailure, execute, type OpenMode, openConnection, prepareStep, sqliteDb } from './sqlite-connection.ts'
@@ -18,31 +19,24 @@ export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
   // If the path is a symbolic link, SQLite keeps the WAL beside the link's target, and so are snapshots.
   const file = writer.location() ?? path
   const wal = openWal(file, writer)
-  const writeDb = sqliteDb(writer)
+  const { send, ...ask } = sqliteDb(writer)
   const [begin, commit] = [prepareStep(writer, 'begin immediate'), prepareStep(writer, 'commit')]
-  const savepoint = prepareStep(writer, 'savepoint one_of_many')
-  const releaseSavepoint = prepareStep(writer, 'release one_of_many')
-  const connection: EngineConnection = {
-    db: writeDb,
-    savepoint,
-    releaseSavepoint,
-    rollbackToSavepoint: async () => {
-      execute(writer, 'rollback to one_of_many')
-      await releaseSavepoint()
-    },
-    commit: async () => {
+  const connection: Connection = {
+    isPipelined: false,
+    ask,
+    send,
+    commit: async (statements) => {
+      await send(statements)
       try {
-        await commit()
+        commit()
       } catch (error) {
         wal.makeRoom()
         throw error
       }
     },
-    harden: wal.harden,
     rollback: async () => {
       if (writer.isTransaction) execute(writer, 'rollback')
     },
-    isLost: () => !writer.isTransaction,
   }
   const refusals = createRefusalBell()
   const queue = createCommitQueue(
@@ -50,17 +44,20 @@ export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
       await wal.prepare().catch((error: unknown) => {
         throw asFailure(error)
       })
-      await begin()
+      begin()
       return connection
     },
-    { onFailure: refusals.ring },
+    { harden: wal.harden, onFailure: refusals.ring },
   )
+  const { one, all } = sqliteDb(reader)
 
   return {
     kind: 'sqlite',
-    ...sqliteDb(reader),
-    transaction: (_lock, work) => queue.run(work),
-    joinTransaction: (_lock, group, item, work) => queue.join(group, item, work),
+    one,
+    all,
+    pick: (keys, query) => all(query(keys)),
+    transaction: (_lock, work, options) => queue.run(work, options),
+    commit: (lock, job) => queue.commit(lock, job),
     onRefusal: refusals.listen,
     checkDurability: async () => checkDurability(writer, access),
     checkFiles: async () => checkFiles(reader),

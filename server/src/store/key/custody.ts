@@ -8,7 +8,7 @@ import { requireRegistered, sealRegister } from '../../crypto/key-register.ts'
 import { isWrappedBy, openHandover, rewrapRootKey, sealHandover, type WrappedRootKey } from '../../crypto/keyring.ts'
 import { isFailure } from '../../failure.ts'
 import { type Custody, custodyText, readCustody } from '../../master-key/custody.ts'
-import { type Db, sql } from '../engine/sql.ts'
+import { type Db, type Reader, sql } from '../engine/sql.ts'
 import { lockRegister, readKeyRows } from './rows.ts'
 
 export type StoredCustody = {
@@ -20,7 +20,7 @@ export type StoredCustody = {
   readonly handedOverAt: number | undefined
 }
 
-export async function findCustody(db: Db): Promise<StoredCustody> {
+export async function findCustody(db: Reader): Promise<StoredCustody> {
   const row = await db.one<{ custody: string | null }>(sql`select custody from instance where id = 1`)
   const former = await db.all<{ custody: string | null; createdAt: number }>(sql`
     select custody, created_at as "createdAt" from master_handover order by created_at desc, id desc`)
@@ -33,7 +33,11 @@ export async function findCustody(db: Db): Promise<StoredCustody> {
 }
 
 /** The key that wraps the roots: the given one, or one that was handed over to its holders. */
-export async function followHandover(db: Db, given: KeyObject, [root]: readonly WrappedRootKey[]): Promise<KeyObject> {
+export async function followHandover(
+  db: Reader,
+  given: KeyObject,
+  [root]: readonly WrappedRootKey[],
+): Promise<KeyObject> {
   if (!root || isWrappedBy(root, given)) return given
   const rows = await db.all<{ id: string; sealed: Uint8Array }>(sql`
     select id, sealed from master_handover order by created_at, id`)
@@ -72,19 +76,19 @@ export async function handOver(db: Db, given: KeyObject, next: NewMaster, nowMs:
   const former = await followHandover(db, given, rows.roots)
   const level = requireRegistered(former, rows, rows.register)
   for (const root of rows.roots) {
-    await db.run(sql`update root_key set wrapped = ${rewrapRootKey(root, former, next.key)} where id = ${root.id}`)
+    db.write(sql`update root_key set wrapped = ${rewrapRootKey(root, former, next.key)} where id = ${root.id}`)
   }
   const id = newId()
-  await db.run(sql`
+  db.write(sql`
     insert into master_handover (id, custody, wrapped, sealed, created_at)
     select ${id}, custody, wrapped_master, ${sealHandover(former, id, next.key)}, ${nowMs} from instance where id = 1`)
   const register = sealRegister(next.key, await readKeyRows(db), level)
-  await db.run(sql`
+  db.write(sql`
     update instance set key_register = ${register}, wrapped_master = ${next.wrapped ?? null},
       custody = ${custodyText(next.custody)} where id = 1`)
 }
 
 /** Afterwards the former keys open nothing. Returns how many there were. */
 export function removeHandovers(db: Db): Promise<number> {
-  return db.run(sql`delete from master_handover`)
+  return db.count(sql`delete from master_handover`)
 }

@@ -11,7 +11,7 @@ import { createKeyring, type Keyring, openRootKey, type RootKey, type WrappedRoo
 import { isRowGenuine, type MacField, type RowMac } from '../../crypto/row-mac.ts'
 import { openSigningKey, type Signer, type SigningPurpose } from '../../crypto/signing.ts'
 import { Failure } from '../../failure.ts'
-import { type Db, type Engine, fragment, sql } from '../engine/sql.ts'
+import { type Db, type Engine, fragment, type Reader, sql } from '../engine/sql.ts'
 import { isOnAt, type UpgradeSwitch } from '../upgrade-switch.ts'
 import { followHandover, handOver, type NewMaster } from './custody.ts'
 import { changeKeys, createKeys } from './register.ts'
@@ -191,7 +191,7 @@ export async function openKeys(engine: Engine, master: KeyObject, now: () => num
   }
 }
 
-async function readKeys(db: Db, given: KeyObject): Promise<Loaded> {
+async function readKeys(db: Reader, given: KeyObject): Promise<Loaded> {
   const rows = await readKeyRows(db)
   const master = await followHandover(db, given, rows.roots)
   const roots = rows.roots.map((row) => ({ row, root: openRootKey(row, master) }))
@@ -220,7 +220,7 @@ const selectKey = fragment(`select version, root_id as "rootId", wrapped from wo
 
 /** The workspace's newest key, for sealing; pass `version` to get an older one, for opening. */
 export async function requireWorkspaceKey(
-  db: Db,
+  db: Reader,
   keys: Keys,
   workspaceId: string,
   version?: number,
@@ -235,16 +235,10 @@ export async function requireWorkspaceKey(
   return { version: row.version, key: asKey(open(root.wrap, workspaceKeyPlace(workspaceId, row, root), row.wrapped)) }
 }
 
-export async function insertWorkspaceKey(
-  db: Db,
-  keys: Keys,
-  workspaceId: string,
-  version: number,
-  nowMs: number,
-): Promise<void> {
+export function insertWorkspaceKey(db: Db, keys: Keys, workspaceId: string, version: number, nowMs: number): void {
   const root = keys.keyring.active
   const wrapped = seal(root.wrap, version, workspaceKeyPlace(workspaceId, { version }, root), newKey())
-  await db.run(sql`
+  db.write(sql`
     insert into workspace_key (workspace_id, version, root_id, wrapped, created_at)
     values (${workspaceId}, ${version}, ${root.id}, ${wrapped}, ${nowMs})`)
 }
@@ -262,7 +256,7 @@ export async function insertEnvironmentKey(
 ): Promise<void> {
   const workspaceKey = await requireWorkspaceKey(db, keys, owner.workspaceId)
   const wrapped = seal(workspaceKey.key, workspaceKey.version, environmentKeyPlace(owner, version), newKey())
-  await db.run(sql`
+  db.write(sql`
     insert into environment_key (environment_id, version, workspace_id, workspace_key_version, wrapped, created_at)
     values (${owner.environmentId}, ${version}, ${owner.workspaceId}, ${workspaceKey.version}, ${wrapped}, ${nowMs})`)
 }
@@ -271,7 +265,7 @@ type EnvironmentOwner = { readonly workspaceId: string; readonly environmentId: 
 type EnvironmentKeyRow = { version: number; workspaceKeyVersion: number; wrapped: Uint8Array }
 
 export async function findEnvironmentKey(
-  db: Db,
+  db: Reader,
   keys: Keys,
   owner: EnvironmentOwner,
   version: number,
@@ -285,7 +279,7 @@ export async function findEnvironmentKey(
 
 /** The key that new values are sealed with. */
 export async function newestEnvironmentKey(
-  db: Db,
+  db: Reader,
   keys: Keys,
   owner: EnvironmentOwner,
 ): Promise<{ version: number; key: KeyObject }> {
@@ -302,11 +296,11 @@ async function missingKey(owner: Promise<object | undefined>): Promise<Failure> 
   return new Failure((await owner) ? 'integrity' : 'notFound')
 }
 
-const findEnvironment = (db: Db, { environmentId, workspaceId }: EnvironmentOwner) =>
+const findEnvironment = (db: Reader, { environmentId, workspaceId }: EnvironmentOwner) =>
   db.one<object>(sql`select id from environment where id = ${environmentId} and workspace_id = ${workspaceId}`)
 
 async function openEnvironmentKey(
-  db: Db,
+  db: Reader,
   keys: Keys,
   owner: EnvironmentOwner,
   row: EnvironmentKeyRow,

@@ -4,7 +4,7 @@ import { newId } from '../../crypto/id.ts'
 import { requireRegistered, sealRegister } from '../../crypto/key-register.ts'
 import { createRootKey, isRegistered, rewrapRegistered, type WrappedRootKey } from '../../crypto/keyring.ts'
 import { createSigningKey, type WrappedSigningKey } from '../../crypto/signing.ts'
-import { type Db, type Engine, sql } from '../engine/sql.ts'
+import { type Db, type Engine, type Reader, sql } from '../engine/sql.ts'
 import { newestLevel } from '../upgrade-switch.ts'
 import { followHandover } from './custody.ts'
 import { lockRegister, readKeyRows } from './rows.ts'
@@ -12,7 +12,7 @@ import { lockRegister, readKeyRows } from './rows.ts'
 /** At start: creates keys in an empty store, and the register in a store of an older version. */
 export async function makeKeys(engine: Engine, master: KeyObject, now: () => number): Promise<void> {
   await engine.transaction('keys', async ({ db }) => {
-    await db.run(sql`insert into instance (id, created_at) values (1, ${now()}) on conflict (id) do nothing`)
+    db.write(sql`insert into instance (id, created_at) values (1, ${now()}) on conflict (id) do nothing`)
     await lockRegister(db)
     const { roots, register } = await readKeyRows(db)
     if (roots.length > 0 && register !== null) return
@@ -23,7 +23,7 @@ export async function makeKeys(engine: Engine, master: KeyObject, now: () => num
   })
 }
 
-export async function hasKeys(db: Db): Promise<boolean> {
+export async function hasKeys(db: Reader): Promise<boolean> {
   return (await db.one(sql`select id from root_key limit 1`)) !== undefined
 }
 
@@ -46,32 +46,32 @@ export async function changeKeys<Result>(
   const after = await readKeyRows(db)
   for (const root of after.roots) {
     if (isRegistered(root)) continue
-    await db.run(sql`update root_key set wrapped = ${rewrapRegistered(root, master)} where id = ${root.id}`)
+    db.write(sql`update root_key set wrapped = ${rewrapRegistered(root, master)} where id = ${root.id}`)
   }
-  await db.run(sql`update instance set key_register = ${sealRegister(master, after, newLevel ?? level)} where id = 1`)
+  db.write(sql`update instance set key_register = ${sealRegister(master, after, newLevel ?? level)} where id = 1`)
   return result
 }
 
 /** Call within `changeKeys`. */
 export async function createKeys(db: Db, master: KeyObject, nowMs: number): Promise<string> {
   const { root, wrapped } = createRootKey(newId(), master)
-  await insertRootKey(db, wrapped, nowMs)
-  await insertSigningKey(db, createSigningKey(newId(), 'jwt', root), nowMs)
-  await insertSigningKey(db, createSigningKey(newId(), 'audit', root), nowMs)
+  insertRootKey(db, wrapped, nowMs)
+  insertSigningKey(db, createSigningKey(newId(), 'jwt', root), nowMs)
+  insertSigningKey(db, createSigningKey(newId(), 'audit', root), nowMs)
   return root.id
 }
 
-async function insertRootKey(db: Db, key: WrappedRootKey, nowMs: number): Promise<void> {
-  await db.run(sql`update root_key set is_active = 0 where is_active = 1`)
-  await db.run(sql`
+function insertRootKey(db: Db, key: WrappedRootKey, nowMs: number): void {
+  db.write(sql`update root_key set is_active = 0 where is_active = 1`)
+  db.write(sql`
     insert into root_key (id, wrapped, check_value, is_active, created_at)
     values (${key.id}, ${key.wrapped}, ${key.checkValue}, 1, ${nowMs})`)
 }
 
-async function insertSigningKey(db: Db, key: WrappedSigningKey, nowMs: number): Promise<void> {
-  await db.run(sql`
+function insertSigningKey(db: Db, key: WrappedSigningKey, nowMs: number): void {
+  db.write(sql`
     update signing_key set retired_at = ${nowMs} where purpose = ${key.purpose} and retired_at is null`)
-  await db.run(sql`
+  db.write(sql`
     insert into signing_key (id, purpose, root_id, public_key, wrapped, created_at)
     values (${key.id}, ${key.purpose}, ${key.rootId}, ${key.publicKey}, ${key.wrapped}, ${nowMs})`)
 }

@@ -1,7 +1,7 @@
 /** The steps of a key rotation, one batch at a time, and the count of what still depends on an old root key. */
 import { open, seal } from '../../crypto/envelope.ts'
 import { rewrapSigningKey } from '../../crypto/signing.ts'
-import { type Db, forUpdate, sql } from '../engine/sql.ts'
+import { type Db, forUpdate, type Reader, sql } from '../engine/sql.ts'
 import {
   environmentKeyPlace,
   insertEnvironmentKey,
@@ -23,7 +23,7 @@ export async function moveWorkspaceKeys(db: Db, keys: Keys, limit: number): Prom
     const from = await keys.requireRoot(row.rootId)
     const bytes = open(from.wrap, workspaceKeyPlace(row.workspaceId, row, from), row.wrapped)
     const wrapped = seal(active.wrap, row.version, workspaceKeyPlace(row.workspaceId, row, active), bytes)
-    await db.run(sql`
+    db.write(sql`
       update workspace_key set wrapped = ${wrapped}, root_id = ${active.id}
       where workspace_id = ${row.workspaceId} and version = ${row.version}`)
   }
@@ -36,7 +36,7 @@ export async function moveSigningKeys(db: Db, keys: Keys, limit: number): Promis
   const rows = signers.filter((row) => row.rootId !== active.id).slice(0, limit)
   for (const row of rows) {
     const moved = rewrapSigningKey(row, await keys.requireRoot(row.rootId), active)
-    await db.run(sql`
+    db.write(sql`
       update signing_key set wrapped = ${moved.wrapped}, root_id = ${active.id} where id = ${row.id}`)
   }
   return rows.length
@@ -48,7 +48,7 @@ export async function insertNextWorkspaceKey(db: Db, keys: Keys, workspaceId: st
     select version from workspace_key where workspace_id = ${workspaceId} order by version desc`)
   const newest = rows[0]?.version ?? 0
   if (rows.length > 1) return newest
-  await insertWorkspaceKey(db, keys, workspaceId, newest + 1, nowMs)
+  insertWorkspaceKey(db, keys, workspaceId, newest + 1, nowMs)
   return newest + 1
 }
 
@@ -65,7 +65,7 @@ export async function moveEnvironmentKeys(db: Db, keys: Keys, workspaceId: strin
     const from = await requireWorkspaceKey(db, keys, workspaceId, row.workspaceKeyVersion)
     const place = environmentKeyPlace(owner, row.version)
     const wrapped = seal(newest.key, newest.version, place, open(from.key, place, row.wrapped))
-    await db.run(sql`
+    db.write(sql`
       update environment_key set wrapped = ${wrapped}, workspace_key_version = ${newest.version}
       where environment_id = ${row.environmentId} and version = ${row.version} and workspace_id = ${workspaceId}`)
   }
@@ -73,7 +73,7 @@ export async function moveEnvironmentKeys(db: Db, keys: Keys, workspaceId: strin
 }
 
 export function removeUnusedWorkspaceKeys(db: Db, workspaceId: string): Promise<number> {
-  return db.run(sql`
+  return db.count(sql`
     delete from workspace_key where workspace_id = ${workspaceId}
       and version < (select max(version) from workspace_key where workspace_id = ${workspaceId})
       and version not in (select workspace_key_version from environment_key where workspace_id = ${workspaceId})
@@ -100,7 +100,7 @@ export async function insertNextEnvironmentKey(
 }
 
 export function removeOlderEnvironmentKeys(db: Db, environmentId: string, newest: number): Promise<number> {
-  return db.run(sql`delete from environment_key where environment_id = ${environmentId} and version < ${newest}`)
+  return db.count(sql`delete from environment_key where environment_id = ${environmentId} and version < ${newest}`)
 }
 
 export type RootUses = {
@@ -113,7 +113,7 @@ export type RootUses = {
   readonly hashes: number
 }
 
-export async function countRootUses(db: Db): Promise<RootUses[]> {
+export async function countRootUses(db: Reader): Promise<RootUses[]> {
   const rows = await db.all<Omit<RootUses, 'isActive'> & { isActive: number }>(sql`
     select r.id, r.is_active as "isActive",
       (select count(*) from workspace_key where root_id = r.id) as "workspaceKeys",
@@ -149,7 +149,7 @@ export function removeUnusedRoots(db: Db, keys: Keys): Promise<number> {
     let removed = 0
     for (const { id, isActive, workspaceKeys, signingKeys, macs, hashes } of await countRootUses(db)) {
       if (isActive || workspaceKeys + signingKeys + macs + hashes > 0) continue
-      removed += await db.run(sql`delete from root_key where id = ${id} and is_active = 0`)
+      removed += await db.count(sql`delete from root_key where id = ${id} and is_active = 0`)
     }
     return removed
   })

@@ -1,7 +1,7 @@
 /** Rows of root and signing keys, with the sealed register that lists them. */
 import type { WrappedRootKey } from '../../crypto/keyring.ts'
 import type { WrappedSigningKey } from '../../crypto/signing.ts'
-import { type Db, forUpdate, sql } from '../engine/sql.ts'
+import { type Db, forUpdate, type Reader, sql } from '../engine/sql.ts'
 
 type RootRow = WrappedRootKey & { readonly isActive: number; readonly createdAt: number }
 type SigningRow = WrappedSigningKey & { readonly createdAt: number; readonly retiredAt: number | null }
@@ -14,7 +14,7 @@ type KeyRows = {
 }
 
 /** One statement gives one snapshot: the register must match the rows that it lists. */
-export async function readKeyRows(db: Db): Promise<KeyRows> {
+export async function readKeyRows(db: Reader): Promise<KeyRows> {
   type Row = RootRow & SigningRow & { readonly kind: 'root' | 'signing' | 'register' }
   const rows = await db.all<Row>(sql`
     select 'root' as kind, id, wrapped, check_value as "checkValue", is_active as "isActive",
@@ -36,5 +36,5 @@ export async function readKeyRows(db: Db): Promise<KeyRows> {
 
 /** Serialises nodes that start or rotate at the same time. */
 export function lockRegister(db: Db): Promise<unknown> {
-  return db.run(sql`select id from instance where id = 1 ${forUpdate}`)
+  return db.count(sql`select id from instance where id = 1 ${forUpdate}`)
 }

@@ -1,7 +1,7 @@
 /** Earlier names, notes and types of secrets, stored as fingerprints that can recognise a text but not reveal it. */
 import { createHash } from 'node:crypto'
 import { lengthPrefixed } from '../../crypto/envelope.ts'
-import { type Db, sql } from '../engine/sql.ts'
+import { type Db, type Reader, sql } from '../engine/sql.ts'
 
 const fields = ['name', 'note', 'type', 'dataType'] as const
 export type PastField = (typeof fields)[number]
@@ -28,7 +28,7 @@ export async function keepPast(
         : [],
     )
   })
-  await db.runMany(
+  db.writeMany(
     past,
     (row) => sql`
     insert into secret_past (secret_id, field, fingerprint) values (${row.secretId}, ${row.field}, ${row.fingerprint})
@@ -36,7 +36,7 @@ export async function keepPast(
   )
 }
 
-export async function hasPast(db: Db, secretId: string, field: PastField, text: string): Promise<boolean> {
+export async function hasPast(db: Reader, secretId: string, field: PastField, text: string): Promise<boolean> {
   const fingerprint = fingerprintOf(secretId, field, text)
   const row = await db.one(sql`
     select secret_id from secret_past

@@ -11,7 +11,7 @@ export function personalValueStore(db: Db) {
 
     /** Returns the number of removed values. */
     async removeOf(ownerId: string, workspaceId: string): Promise<number> {
-      return db.run(sql`delete from secret_value where workspace_id = ${workspaceId} and owner_id = ${ownerId}`)
+      return db.count(sql`delete from secret_value where workspace_id = ${workspaceId} and owner_id = ${ownerId}`)
     },
   }
 }

@@ -41,7 +41,7 @@ export function secretReminderStore(db: Db) {
 
     async remove(environmentId: string, secretId: string): Promise<boolean> {
       return (
-        (await db.run(sql`
+        (await db.count(sql`
           delete from secret_reminder where environment_id = ${environmentId} and secret_id = ${secretId}`)) === 1
       )
     },

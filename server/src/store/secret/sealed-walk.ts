@@ -1,5 +1,5 @@
 /** Walks over every sealed value and version of the store, to prove that each of them opens. */
-import { type Db, sql } from '../engine/sql.ts'
+import { type Reader, sql } from '../engine/sql.ts'
 import type { ValuePlace } from './value-seal.ts'
 
 export type SealedRecord = ValuePlace & {
@@ -13,7 +13,7 @@ const rowsPerPage = 100
 
 type FoundRecord = Omit<SealedRecord, 'projectId'> & { readonly projectId: string | null }
 
-export function sealedWalkStore(db: Db) {
+export function sealedWalkStore(db: Reader) {
   /** Values of deleted environments wait for their removal, and nobody can open them. */
   async function* walk(page: (last: FoundRecord | undefined) => Promise<FoundRecord[]>): AsyncGenerator<SealedRecord> {
     let last: FoundRecord | undefined

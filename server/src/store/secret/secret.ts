@@ -37,16 +37,16 @@ const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? 
 export function secretStore(db: Db) {
   /** Finds versions through the project's environments. The purge queue handles those of deleted environments. */
   async function removeVersions(projectIds: readonly string[], secretIds: readonly string[], limit: number) {
-    return db.run(sql`
+    return db.count(sql`
       delete from secret_version where (environment_id, secret_id, version) in (
         select v.environment_id, v.secret_id, v.version
         from environment e join secret_version v on v.environment_id = e.id
         where e.project_id ${anyOf(projectIds)} and v.secret_id ${anyOf(secretIds)} limit ${limit})`)
   }
 
-  async function removeValues(secretIds: readonly string[]): Promise<void> {
-    await db.run(sql`delete from secret_value where secret_id ${anyOf(secretIds)}`)
-    await db.run(sql`delete from secret_rename where secret_id ${anyOf(secretIds)}`)
+  function removeValues(secretIds: readonly string[]): void {
+    db.write(sql`delete from secret_value where secret_id ${anyOf(secretIds)}`)
+    db.write(sql`delete from secret_rename where secret_id ${anyOf(secretIds)}`)
   }
 
   return {
@@ -142,9 +142,13 @@ export function secretStore(db: Db) {
 
     async listByNames(projectId: string, names: readonly string[]): Promise<SecretRecord[]> {
       if (names.length === 0) return []
-      return db.all<SecretRecord>(sql`
+      return db.pick<SecretRecord>(
+        names,
+        (names) => sql`
         select ${columns} from secret
-        where project_id = ${projectId} and name ${anyOf(names)} and trashed_at is null and ${isNamedSo}`)
+        where project_id = ${projectId} and name ${anyOf(names)} and trashed_at is null and ${isNamedSo}`,
+        ({ name }) => name,
+      )
     },
 
     async listByIds(projectId: string, ids: readonly string[]): Promise<SecretRecord[]> {
@@ -159,8 +163,8 @@ export function secretStore(db: Db) {
         select ${columns} from secret where project_id = ${projectId} and id ${anyOf(ids)}`)
     },
 
-    async insertMany(secrets: readonly SecretRecord[]): Promise<void> {
-      await db.runMany(
+    insertMany(secrets: readonly SecretRecord[]): void {
+      db.writeMany(
         secrets,
         (row) => sql`
         insert into secret (id, workspace_id, project_id, name, type, data_type, note, created_at, updated_at)
@@ -171,7 +175,7 @@ export function secretStore(db: Db) {
 
     async update(row: SecretRecord): Promise<void> {
       await keepPast(db, await this.listWithTrash(row.projectId, [row.id]), new Map([[row.id, row]]))
-      const updated = await db.run(sql`
+      const updated = await db.count(sql`
         update secret set name = ${row.name}, type = ${row.type}, data_type = ${row.dataType}, note = ${row.note},
           updated_at = ${row.updatedAt}, trashed_at = ${row.trashedAt}
         where id = ${row.id} and project_id = ${row.projectId} and workspace_id = ${row.workspaceId}`)
@@ -187,7 +191,7 @@ export function secretStore(db: Db) {
       const held = await db.all<SecretRecord>(sql`select ${columns} from secret where id ${anyOf(ids)} ${forUpdate}`)
       if (held.length < new Set(ids).size) throw new Failure('notFound')
       await keepPast(db, held, new Map(secrets.map((secret) => [secret.id, secret])))
-      await db.runMany(
+      db.writeMany(
         secrets,
         (row) => sql`
         insert into secret (id, workspace_id, project_id, name, type, data_type, note, created_at, updated_at, trashed_at)
@@ -201,7 +205,7 @@ export function secretStore(db: Db) {
 
     /** Removes the secret and every version of its values. */
     async remove(id: string, projectId: string): Promise<void> {
-      if ((await db.run(sql`delete from secret where id = ${id} and project_id = ${projectId}`)) === 0) return
+      if ((await db.count(sql`delete from secret where id = ${id} and project_id = ${projectId}`)) === 0) return
       await removeVersions([projectId], [id], Number.MAX_SAFE_INTEGER)
       await removeValues([id])
     },
@@ -220,12 +224,12 @@ export function secretStore(db: Db) {
       const projectIds = [...new Set(rows.map(({ projectId }) => projectId))]
       if ((await removeVersions(projectIds, due, limit)) === limit) return true
       await removeValues(due)
-      await db.run(sql`delete from secret where id ${anyOf(due)}`)
+      db.write(sql`delete from secret where id ${anyOf(due)}`)
       return true
     },
 
-    async countAll(projectId: string, workspaceId: string, difference: number): Promise<void> {
-      await db.run(sql`
+    countAll(projectId: string, workspaceId: string, difference: number): void {
+      db.write(sql`
         update project set total_secrets = total_secrets + ${difference}
         where id = ${projectId} and workspace_id = ${workspaceId}`)
     },

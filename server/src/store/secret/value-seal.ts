@@ -1,7 +1,7 @@
 /** Seals and opens values: plaintext above this file, ciphertext below it. */
 import type { KeyObject } from 'node:crypto'
 import { associatedData, keyVersionOf, open, seal } from '../../crypto/envelope.ts'
-import type { Db } from '../engine/sql.ts'
+import type { Reader } from '../engine/sql.ts'
 import { findEnvironmentKey, type Keys, newestEnvironmentKey } from '../key/key.ts'
 
 /** Location of a value. The seal is bound to it, and to the version and the key version. */
@@ -21,32 +21,29 @@ export type KeyMemory = {
 }
 type NewestKey = { readonly version: number; readonly key: KeyObject }
 
-/** Both work at once if the key is in memory: for a thousand values, promises would cost as much as their decryption. */
-export function valueSeals(db: Db, keys: Keys) {
+/** `open` works at once if the key is in memory: for a thousand values, promises would cost as much as their decryption. */
+export function valueSeals(db: Reader, keys: Keys) {
   async function loadKey(place: ValuePlace, version: number, memory: KeyMemory): Promise<KeyObject> {
     const key = await findEnvironmentKey(db, keys, place, version)
     memory.byVersion.set(keyName(place, version), key)
     return key
   }
 
-  async function loadNewestKey(place: ValuePlace, memory: KeyMemory): Promise<NewestKey> {
-    const newest = await newestEnvironmentKey(db, keys, place)
-    memory.newest.set(place.environmentId, newest)
-    return newest
-  }
-
   return {
-    seal(
-      place: ValuePlace,
-      version: number,
-      value: string,
-      authors: string,
-      memory: KeyMemory,
-    ): Buffer | Promise<Buffer> {
-      const sealWith = ({ key, version: keyVersion }: NewestKey) =>
-        seal(key, keyVersion, valueData(place, version, authors, keyVersion), Buffer.from(value, 'utf8'))
+    /** Call before sealing anything in these environments. */
+    async loadNewestKeys(environmentIds: readonly string[], workspaceId: string, memory: KeyMemory): Promise<void> {
+      for (const environmentId of environmentIds) {
+        if (memory.newest.has(environmentId)) continue
+        memory.newest.set(environmentId, await newestEnvironmentKey(db, keys, { workspaceId, environmentId }))
+      }
+    },
+
+    /** Needs the newest key of the environment in memory. */
+    seal(place: ValuePlace, version: number, value: string, authors: string, memory: KeyMemory): Buffer {
       const newest = memory.newest.get(place.environmentId)
-      return newest ? sealWith(newest) : loadNewestKey(place, memory).then(sealWith)
+      if (!newest) throw new Error('the newest key of the environment was not loaded')
+      const { key, version: keyVersion } = newest
+      return seal(key, keyVersion, valueData(place, version, authors, keyVersion), Buffer.from(value, 'utf8'))
     },
 
     open(

@@ -137,11 +137,15 @@ export function secretValueStore(db: Db, keys: Keys) {
       projectId: string,
       environmentIds: readonly string[],
       names: readonly string[],
-    ): Promise<SealedValue[]> {
-      return db.all<SealedValue>(sql`
-        select ${valueColumns} from secret s join secret_value v on v.secret_id = s.id
+    ): Promise<NamedValue[]> {
+      return db.pick<NamedValue>(
+        names,
+        (names) => sql`
+        select ${valueColumns}, s.name from secret s join secret_value v on v.secret_id = s.id
         where s.project_id = ${projectId} and s.name ${anyOf(names)} and s.trashed_at is null
-          and v.environment_id ${anyOf(environmentIds)} and v.owner_id = ''`)
+          and v.environment_id ${anyOf(environmentIds)} and v.owner_id = ''`,
+        ({ name }) => name,
+      )
     },
 
     async measureOf(environmentIds: readonly string[], secretIds: readonly string[], ownerId: string): Promise<number> {
@@ -183,8 +187,8 @@ export function secretValueStore(db: Db, keys: Keys) {
           and s.trashed_at is null`)
     },
 
-    async putMany(rows: readonly (SealedValue & { readonly workspaceId: string })[]): Promise<void> {
-      await db.runMany(
+    putMany(rows: readonly (SealedValue & { readonly workspaceId: string })[]): void {
+      db.writeMany(
         rows,
         (row) => sql`
         insert into secret_value (environment_id, secret_id, owner_id, workspace_id, version, sealed, authors, updated_at)
@@ -193,11 +197,12 @@ export function secretValueStore(db: Db, keys: Keys) {
         on conflict (environment_id, secret_id, owner_id) do update set
           version = excluded.version, sealed = excluded.sealed, authors = excluded.authors,
           updated_at = excluded.updated_at`,
+        (row) => `${row.environmentId} ${row.secretId} ${row.ownerId}`,
       )
     },
 
-    async insertVersions(rows: readonly (VersionRow & { readonly workspaceId: string })[]): Promise<void> {
-      await db.runMany(
+    insertVersions(rows: readonly (VersionRow & { readonly workspaceId: string })[]): void {
+      db.writeMany(
         rows,
         (row) => sql`
         insert into secret_version (environment_id, secret_id, version, workspace_id, revision, name, action, sealed,
@@ -208,8 +213,8 @@ export function secretValueStore(db: Db, keys: Keys) {
     },
 
     /** Several renames of a secret in one revision become one, from the first name to the last. */
-    async insertRenames(rows: readonly (RenameRow & { readonly workspaceId: string })[]): Promise<void> {
-      await db.runMany(
+    insertRenames(rows: readonly (RenameRow & { readonly workspaceId: string })[]): void {
+      db.writeMany(
         rows,
         (row) => sql`
         insert into secret_rename (environment_id, secret_id, revision, workspace_id, old_name, new_name, created_at,
@@ -242,19 +247,20 @@ export function secretValueStore(db: Db, keys: Keys) {
         where (r.secret_id, r.source, r.owner_id, r.version) > (${after.secretId}, ${after.source}, ${after.ownerId},
           ${after.version})
         order by r.secret_id, r.source, r.owner_id, r.version limit ${limit}`)
+      await this.loadNewestKeys([environmentId], workspaceId, memory)
       let resealed = 0
       for (const row of rows) {
         if (keyVersionOf(row.sealed) >= newest) continue
         const { projectId, secretId, ownerId, version, authors } = row
         const place = { workspaceId, projectId, environmentId, secretId, ownerId }
-        const sealed = await this.seal(place, version, await this.open(place, row, memory), authors, memory)
+        const sealed = this.seal(place, version, await this.open(place, row, memory), authors, memory)
         if (row.source === 'value') {
-          await db.run(sql`
+          db.write(sql`
             update secret_value set sealed = ${sealed}
             where environment_id = ${environmentId} and secret_id = ${secretId} and owner_id = ${ownerId}
               and version = ${version}`)
         } else {
-          await db.run(sql`
+          db.write(sql`
             update secret_version set sealed = ${sealed}
             where environment_id = ${environmentId} and secret_id = ${secretId} and version = ${version}`)
         }
@@ -273,18 +279,10 @@ export function secretValueStore(db: Db, keys: Keys) {
      * Adds revisions to an environment. `counted` is the change in its number of values. Returns nothing: SQLite takes
      * four times as long for an update that returns a row.
      */
-    async advanceRevision(
-      environmentId: string,
-      workspaceId: string,
-      steps: number,
-      counted: number,
-      nowMs: number,
-    ): Promise<void> {
-      const found = await db.run(sql`
+    advanceRevision(environmentId: string, workspaceId: string, steps: number, counted: number, nowMs: number): void {
+      db.write(sql`
         update environment set revision = revision + ${steps}, total_secrets = total_secrets + ${counted}, updated_at = ${nowMs}
         where id = ${environmentId} and workspace_id = ${workspaceId}`)
-      // The environment was deleted during the request.
-      if (found === 0) throw new Failure('notFound')
     },
 
     async currentRevision(environmentId: string, workspaceId: string): Promise<number> {

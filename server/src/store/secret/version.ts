@@ -1,6 +1,6 @@
 /** History of values: their versions, and the revisions of environments that contain them. */
 
-import { type Db, fragment, sql } from '../engine/sql.ts'
+import { fragment, type Reader, sql } from '../engine/sql.ts'
 import { sealedSize, sizeOf } from './row-size.ts'
 import { type ChangeRow, type RenameRow, type VersionRow, versionColumns } from './value.ts'
 import type { ValuePlace } from './value-seal.ts'
@@ -22,7 +22,7 @@ const newest = fragment(`
 /** The column has 32 bits, and PostgreSQL rejects larger numbers. */
 const maxVersion = 2 ** 31 - 1
 
-export function secretVersionStore(db: Db) {
+export function secretVersionStore(db: Reader) {
   return {
     /** Without values, which a list of versions does not show. */
     async list(place: ValuePlace, before: number, limit: number): Promise<ChangeRow[]> {

@@ -1,7 +1,7 @@
 /** Contents of shares: plaintext above this file, sealed under the workspace key below it. */
 import type { OpenedShare } from '@coffer/contract/share'
 import { associatedData, keyVersionOf, open, seal } from '../../crypto/envelope.ts'
-import { type Db, sql } from '../engine/sql.ts'
+import { type Db, type Reader, sql } from '../engine/sql.ts'
 import { type Keys, requireWorkspaceKey } from '../key/key.ts'
 
 export type ShareContent = Omit<OpenedShare, 'viewsLeft'>
@@ -15,7 +15,7 @@ type ContentPlace = {
 type SealedContent = ContentPlace & { readonly sealed: Uint8Array }
 
 export async function sealContent(
-  db: Db,
+  db: Reader,
   keys: Keys,
   place: ContentPlace,
   content: ShareContent,
@@ -26,7 +26,7 @@ export async function sealContent(
 
 /** Opens contents of one workspace. Its newest key, which has sealed almost all of them, is loaded at once. */
 export async function contentOpener(
-  db: Db,
+  db: Reader,
   keys: Keys,
   workspaceId: string,
 ): Promise<(share: SealedContent) => Promise<ShareContent>> {
@@ -49,7 +49,7 @@ export async function resealContents(db: Db, keys: Keys, workspaceId: string, li
     const place = contentData({ ...row, workspaceId })
     const from = await requireWorkspaceKey(db, keys, workspaceId, keyVersionOf(row.sealed))
     const sealed = seal(newest.key, newest.version, place, open(from.key, place, row.sealed))
-    await db.run(sql`
+    db.write(sql`
       update share set sealed = ${sealed}, workspace_key_version = ${newest.version}
       where id = ${row.id} and workspace_id = ${workspaceId} and sealed is not null`)
   }

@@ -5,9 +5,7 @@
 import type { ShareState } from '@coffer/contract/share'
 import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { hashBearer } from '../../crypto/token.ts'
-import { Failure } from '../../failure.ts'
-import { anyOf, type Db, fragment, skipLocked, sql } from '../engine/sql.ts'
-import { createJointLookup } from '../joint-lookup.ts'
+import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
 import { ownerField } from '../owner.ts'
 import { verifiedRows } from '../signed-row.ts'
@@ -121,21 +119,6 @@ const nobodys: Omit<LockedRow, 'macRootId'> = {
 export function shareStore(db: Db, keys: Keys) {
   const rows = verifiedRows<MacRow, LockedRow>(keys, 'share', macFields)
 
-  /** Readers of many shares come at once, and a query costs more than the rows that it returns. */
-  const findByHash = createJointLookup(async (hashes) => {
-    const found = await db.all<LockedRow>(sql`
-      select ${columns}, ${lockColumns} from share where token_hash ${anyOf(hashes)} and sealed is not null`)
-    return new Map(found.map((row) => [row.tokenHash, row]))
-  })
-
-  async function genuineOnes(found: readonly SealedRow[]): Promise<ReadonlyMap<string, SealedShare>> {
-    const shares = new Map<string, SealedShare>()
-    for (const row of found) {
-      if (await rows.isGenuine(row)) shares.set(row.id, { ...toRecord(row), sealed: row.sealed })
-    }
-    return shares
-  }
-
   return {
     async insert(share: ShareRecord & ShareLock, token: string, content: ShareContent): Promise<void> {
       const root = keys.keyring.active
@@ -144,7 +127,7 @@ export function shareStore(db: Db, keys: Keys) {
       const row = { ...share, environmentIds, hasPassword: share.hasPassword ? 1 : 0, tokenHash }
       const { mac, macRootId } = rows.sign(row)
       const { version, sealed } = await sealContent(db, keys, share, content)
-      await db.run(sql`
+      db.write(sql`
         insert into share (id, workspace_id, project_id, created_by, service_account_id, kind, label, environment_ids,
           has_password, size_bytes, max_views, views, max_failures, failures, state, created_at, expires_at, token_hash,
           token_root_id, password_hash, link_proof_hash, pass_proof_hash, workspace_key_version, sealed, mac,
@@ -158,62 +141,35 @@ export function shareStore(db: Db, keys: Keys) {
     /** Always one lookup and one MAC, whether or not the token exists, so that all refusals take equally long. */
     async findByToken(token: string): Promise<LockedShare | undefined> {
       const hashes = keys.keyring.all.map((root) => hashBearer(root, token).toString('hex'))
-      const row = await findByHash(hashes)
+      const row = await db.one<LockedRow>(sql`
+        select ${columns}, ${lockColumns} from share where token_hash ${anyOf(hashes)} and sealed is not null`)
       const isGenuine = await rows.isGenuine(row ?? { ...nobodys, macRootId: keys.keyring.active.id })
       if (!row || !isGenuine) return undefined
       const { tokenHash: _hash, mac: _mac, macRootId: _root, ...share } = row
       return { ...share, ...toRecord(row) }
     },
 
-    /** Those of the shares that can still be opened, by id. */
-    async listSealed(ids: readonly string[], workspaceId: string): Promise<ReadonlyMap<string, SealedShare>> {
-      if (ids.length === 0) return new Map()
-      const found = await db.all<SealedRow>(sql`
+    /** Locks a share that can still be opened: its views, failures and state stay as they are until the commit. */
+    async lockSealed(id: string, workspaceId: string): Promise<SealedShare | undefined> {
+      const row = await db.one<SealedRow>(sql`
         select ${columns}, ${lockColumns}, sealed from share
-        where id ${anyOf(ids)} and workspace_id = ${workspaceId} and sealed is not null`)
-      return genuineOnes(found)
+        where id = ${id} and workspace_id = ${workspaceId} and sealed is not null ${forUpdate}`)
+      return row && (await rows.isGenuine(row)) ? { ...toRecord(row), sealed: row.sealed } : undefined
     },
 
     contentOpener: (workspaceId: string) => contentOpener(db, keys, workspaceId),
 
-    /**
-     * Takes one view of each share that has any left. This single statement lets exactly `maxViews` of any number of
-     * concurrent readers pass. Returns those shares, with the new number of views. Fails if one was tampered with, so
-     * that the view is rolled back.
-     */
-    async takeViews(
-      ids: readonly string[],
-      workspaceId: string,
-      nowMs: number,
-    ): Promise<ReadonlyMap<string, SealedShare>> {
-      if (ids.length === 0) return new Map()
-      const taken = await db.all<SealedRow>(sql`
-        update share set views = views + 1, last_viewed_at = ${nowMs},
-          state = case when views + 1 >= max_views then 'exhausted' else state end,
-          ended_at = case when views + 1 >= max_views then cast(${nowMs} as bigint) else null end
-        where id ${anyOf(ids)} and workspace_id = ${workspaceId} and state = 'active' and views < max_views
-          and failures < max_failures and expires_at > ${nowMs} and sealed is not null
-        returning ${columns}, ${lockColumns}, sealed`)
-      const shares = await genuineOnes(taken)
-      if (shares.size < taken.length) throw new Failure('notFound')
-      return shares
-    },
-
-    /** Counts a wrong password and locks the share at the limit. Undefined if the share had already ended. */
-    async takeFailure(share: ShareRecord, nowMs: number): Promise<number | undefined> {
-      const row = await db.one<{ failures: number }>(sql`
-        update share set failures = failures + 1,
-          state = case when failures + 1 >= max_failures then 'locked' else state end,
-          ended_at = case when failures + 1 >= max_failures then cast(${nowMs} as bigint) else null end
-        where id = ${share.id} and workspace_id = ${share.workspaceId} and state = 'active' and views < max_views
-          and failures < max_failures and expires_at > ${nowMs} and sealed is not null
-        returning failures`)
-      return row?.failures
+    /** Stores what an opening has counted. Call with the share locked. */
+    saveCounts(share: ShareRecord): void {
+      db.write(sql`
+        update share set views = ${share.views}, failures = ${share.failures}, state = ${share.state},
+          last_viewed_at = ${share.lastViewedAt}, ended_at = ${share.endedAt}
+        where id = ${share.id} and workspace_id = ${share.workspaceId}`)
     },
 
     /** False if nothing was left to revoke. */
     async revoke(share: ShareRecord, nowMs: number): Promise<boolean> {
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         update share set state = case when state = 'active' then 'revoked' else state end,
           ended_at = coalesce(ended_at, ${nowMs}), ${erased}
         where id = ${share.id} and workspace_id = ${share.workspaceId} and sealed is not null`)
@@ -221,8 +177,8 @@ export function shareStore(db: Db, keys: Keys) {
     },
 
     /** An ended share no longer needs its contents. */
-    async erase(share: ShareRecord): Promise<void> {
-      await db.run(sql`
+    erase(share: ShareRecord): void {
+      db.write(sql`
         update share set ${erased}
         where id = ${share.id} and workspace_id = ${share.workspaceId} and state <> 'active'`)
     },
@@ -237,16 +193,16 @@ export function shareStore(db: Db, keys: Keys) {
 
     /** Revokes all shares of a person or a service account in a workspace; returns how many had not been erased yet. */
     async revokeOf(ownerId: string, workspaceId: string, nowMs: number): Promise<number> {
-      return db.run(sql`
+      return db.count(sql`
         update share set state = case when state = 'active' then 'revoked' else state end,
           ended_at = coalesce(ended_at, ${nowMs}), ${erased}
         where workspace_id = ${workspaceId} and ${owner} = ${ownerId} and sealed is not null`)
     },
 
     /** Revokes all shares with values of an environment, in any project. */
-    async revokeFrom(environmentId: string, workspaceId: string, nowMs: number): Promise<void> {
+    revokeFrom(environmentId: string, workspaceId: string, nowMs: number): void {
       const named = `%"${environmentId}"%`
-      await db.run(sql`
+      db.write(sql`
         update share set state = case when state = 'active' then 'revoked' else state end,
           ended_at = coalesce(ended_at, ${nowMs}), ${erased}
         where workspace_id = ${workspaceId} and environment_ids like ${named}
@@ -254,15 +210,15 @@ export function shareStore(db: Db, keys: Keys) {
     },
 
     /** Stores the expiry when it is first noticed, so that setting the clock back does not revive the share. */
-    async expire(share: ShareRecord, nowMs: number): Promise<void> {
-      await db.run(sql`
+    expire(share: ShareRecord, nowMs: number): void {
+      db.write(sql`
         update share set state = case when state = 'active' then 'expired' else state end,
           ended_at = coalesce(ended_at, ${nowMs}), ${erased}
         where id = ${share.id} and workspace_id = ${share.workspaceId} and sealed is not null`)
     },
 
     async expireAll(nowMs: number, limit: number): Promise<number> {
-      return db.run(sql`
+      return db.count(sql`
         update share set state = 'expired', ended_at = ${nowMs}, ${erased}
         where id in (
           select id from share where sealed is not null and state = 'active' and expires_at <= ${nowMs}
@@ -274,7 +230,7 @@ export function shareStore(db: Db, keys: Keys) {
      * that was set back, and counts too.
      */
     async eraseEnded(endedBeforeMs: number, notAfterMs: number, limit: number): Promise<number> {
-      return db.run(sql`
+      return db.count(sql`
         update share set ${erased}
         where id in (
           select id from share where sealed is not null and (ended_at <= ${endedBeforeMs} or ended_at > ${notAfterMs})
@@ -282,7 +238,7 @@ export function shareStore(db: Db, keys: Keys) {
     },
 
     async removeEndedBefore(beforeMs: number, limit: number): Promise<number> {
-      return db.run(sql`
+      return db.count(sql`
         delete from share where id in (
           select id from share where ended_at is not null and ended_at <= ${beforeMs} limit ${limit} ${skipLocked})`)
     },
@@ -318,7 +274,7 @@ export function shareStore(db: Db, keys: Keys) {
         select ${columns}, ${lockColumns} from share
         where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
-        db.run(
+        db.count(
           sql`update share set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac is not distinct from ${row.mac}`,
         ),
       )

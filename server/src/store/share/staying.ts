@@ -1,5 +1,5 @@
 /** Shares that do not end with the person behind them. */
-import { type Db, sql } from '../engine/sql.ts'
+import { type Reader, sql } from '../engine/sql.ts'
 
 type StayingShare = {
   readonly id: string
@@ -8,7 +8,7 @@ type StayingShare = {
   readonly expiresAt: number
 }
 
-export function stayingShareStore(db: Db) {
+export function stayingShareStore(db: Reader) {
   return {
     /** Open shares that were made with tokens of service accounts which this person had created. */
     async list(userId: string, workspaceId: string, nowMs: number): Promise<StayingShare[]> {

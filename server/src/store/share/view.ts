@@ -14,8 +14,8 @@ type ShareViewRow = {
 
 export function shareViewStore(db: Db) {
   return {
-    async insertMany(rows: readonly ShareViewRow[]): Promise<void> {
-      await db.runMany(
+    insertMany(rows: readonly ShareViewRow[]): void {
+      db.writeMany(
         rows,
         (row) => sql`
         insert into share_view (id, share_id, at, ip, user_agent, outcome, claim_hash)

@@ -29,7 +29,7 @@ export function syncLeaseStore(db: Db) {
     /** False in the same cases. */
     async renew(id: string, fence: number, leaseUntil: number): Promise<boolean> {
       return (
-        (await db.run(sql`update sync set lease_until = ${leaseUntil} where id = ${id} and fence = ${fence}`)) === 1
+        (await db.count(sql`update sync set lease_until = ${leaseUntil} where id = ${id} and fence = ${fence}`)) === 1
       )
     },
 
@@ -44,8 +44,8 @@ export function syncLeaseStore(db: Db) {
     },
 
     /** Ends a lease that nobody has renewed since it was listed. */
-    async end({ id, fence, leaseUntil }: HeldSync): Promise<void> {
-      await db.run(sql`
+    end({ id, fence, leaseUntil }: HeldSync): void {
+      db.write(sql`
         update sync set lease_until = null, run = null
         where id = ${id} and fence = ${fence} and lease_until = ${leaseUntil}`)
     },
@@ -55,7 +55,7 @@ export function syncLeaseStore(db: Db) {
      * gone.
      */
     async release(id: string, leaseUntil: number, endedAt: number): Promise<boolean> {
-      const released = await db.run(sql`
+      const released = await db.count(sql`
         update sync set lease_until = case when lease_until = ${leaseUntil} then null else lease_until end,
           run = case when lease_until = ${leaseUntil} then null else run end,
           last_run_at = ${endedAt}

@@ -34,8 +34,8 @@ export function syncLedgerStore(db: Db) {
         from sync_ledger where sync_id = ${syncId} order by name`)
     },
 
-    async put(syncId: string, entries: readonly LedgerEntry[]): Promise<void> {
-      await db.runMany(
+    put(syncId: string, entries: readonly LedgerEntry[]): void {
+      db.writeMany(
         entries,
         (entry) => sql`
           insert into sync_ledger (sync_id, name, remote_id, value_mac, mark, origin, status, updated_at)
@@ -46,13 +46,13 @@ export function syncLedgerStore(db: Db) {
       )
     },
 
-    async remove(syncId: string, names: readonly string[]): Promise<void> {
+    remove(syncId: string, names: readonly string[]): void {
       if (names.length === 0) return
-      await db.run(sql`delete from sync_ledger where sync_id = ${syncId} and name ${anyOf(names)}`)
+      db.write(sql`delete from sync_ledger where sync_id = ${syncId} and name ${anyOf(names)}`)
     },
 
-    async clear(syncId: string): Promise<void> {
-      await db.run(sql`delete from sync_ledger where sync_id = ${syncId}`)
+    clear(syncId: string): void {
+      db.write(sql`delete from sync_ledger where sync_id = ${syncId}`)
     },
 
     /** Entries of other syncs, in any workspace, at the same target. */

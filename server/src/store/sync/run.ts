@@ -25,8 +25,8 @@ const columns = fragment(`
 export function syncRunStore(db: Db) {
   return {
     /** Replaces the record that another node made when it took this run for dead. */
-    async insert(run: SyncRunRecord): Promise<void> {
-      await db.run(sql`
+    insert(run: SyncRunRecord): void {
+      db.write(sql`
         insert into sync_run (id, sync_id, cause, state, started_at, ended_at, counts, error, attempts, items)
         values (${run.id}, ${run.syncId}, ${run.cause}, ${run.state}, ${run.startedAt}, ${run.endedAt},
           ${JSON.stringify(run.counts)}, ${run.error}, ${run.attempts}, ${JSON.stringify(run.items)})
@@ -48,8 +48,8 @@ export function syncRunStore(db: Db) {
     },
 
     /** Keeps only the newest `keep` runs of a sync. */
-    async trim(syncId: string, keep: number): Promise<void> {
-      await db.run(sql`
+    trim(syncId: string, keep: number): void {
+      db.write(sql`
         delete from sync_run where sync_id = ${syncId} and id < (
           select min(id) from (select id from sync_run where sync_id = ${syncId} order by id desc limit ${keep}) newest)`)
     },

@@ -16,9 +16,9 @@ export function syncSourceStore(db: Db) {
       const known = new Set(await list(syncId))
       const wanted = new Set(environmentIds)
       for (const id of known.difference(wanted)) {
-        await db.run(sql`delete from sync_source where sync_id = ${syncId} and environment_id = ${id}`)
+        db.write(sql`delete from sync_source where sync_id = ${syncId} and environment_id = ${id}`)
       }
-      await db.runMany(
+      db.writeMany(
         [...wanted.difference(known)],
         (id) => sql`insert into sync_source (sync_id, environment_id) values (${syncId}, ${id})`,
       )

@@ -110,7 +110,7 @@ export function syncStore(db: Db, keys: Keys) {
 
     async insert(sync: SyncRecord, content: SyncContent): Promise<void> {
       const { version, sealed } = await sealContent(sync, content)
-      await db.run(sql`
+      db.write(sql`
         insert into sync (id, workspace_id, project_id, provider, name, state, environment_id, created_by, sealed,
           workspace_key_version, trigger_next, draft_until, concurrency, quiet_ms, max_wait_ms, fence, not_before,
           change_count, fail_count, allowed_deletes, created_at, updated_at)
@@ -151,8 +151,8 @@ export function syncStore(db: Db, keys: Keys) {
     },
 
     /** Call before a transfer, which replaces the person that the sync runs for. The first maker stays. */
-    async noteMaker({ id, workspaceId, createdBy }: SealedSync): Promise<void> {
-      await db.run(sql`
+    noteMaker({ id, workspaceId, createdBy }: SealedSync): void {
+      db.write(sql`
         update sync set made_by = coalesce(made_by, ${createdBy}) where id = ${id} and workspace_id = ${workspaceId}`)
     },
 
@@ -162,7 +162,7 @@ export function syncStore(db: Db, keys: Keys) {
      */
     async save(sync: SyncRecord, content: SyncContent): Promise<void> {
       const { version, sealed } = await sealContent(sync, content)
-      await db.run(sql`
+      db.write(sql`
         update sync set name = ${sync.name}, state = ${sync.state}, environment_id = ${sync.environmentId},
           created_by = ${sync.createdBy}, sealed = ${sealed}, workspace_key_version = ${version},
           target = ${sync.target}, last_error = ${sync.lastError}, reason = ${sync.reason},
@@ -176,7 +176,7 @@ export function syncStore(db: Db, keys: Keys) {
     },
 
     async remove(id: string, workspaceId: string): Promise<boolean> {
-      return (await db.run(sql`delete from sync where id = ${id} and workspace_id = ${workspaceId}`)) === 1
+      return (await db.count(sql`delete from sync where id = ${id} and workspace_id = ${workspaceId}`)) === 1
     },
 
     /** Removes the syncs that push from a deleted environment. */
@@ -186,8 +186,8 @@ export function syncStore(db: Db, keys: Keys) {
     },
 
     /** Call in the transaction of every change of an environment's values: schedules the syncs that push from it. */
-    async wake(environmentId: string, nowMs: number): Promise<void> {
-      await db.run(sql`
+    wake(environmentId: string, nowMs: number): void {
+      db.write(sql`
         update sync set change_count = change_count + 1, changed_at = coalesce(changed_at, ${nowMs}),
           trigger_next = case when trigger_next = 'drift' then 'change' else trigger_next end,
           due_at = case
@@ -202,8 +202,8 @@ export function syncStore(db: Db, keys: Keys) {
     },
 
     /** Schedules all syncs after a change of rights or of referenced names. A run in progress is followed by another. */
-    async wakeAll(workspaceId: string, nowMs: number): Promise<void> {
-      await db.run(sql`
+    wakeAll(workspaceId: string, nowMs: number): void {
+      db.write(sql`
         update sync set due_at = ${nowMs}, change_count = change_count + 1,
           trigger_next = case when trigger_next = 'drift' then 'change' else trigger_next end
         where workspace_id = ${workspaceId} and not_before <= ${nowMs}
@@ -260,7 +260,7 @@ export function syncStore(db: Db, keys: Keys) {
       const [isDone, wasRemoving] = [end.isDone ? 1 : 0, end.wasRemoving ? 1 : 0]
       // A change that arrived meanwhile may have fixed a problem of the source.
       const isOfSource = end.reason === 'source' ? 1 : 0
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         update sync set lease_until = null, run = null, last_error = ${end.lastError}, reason = ${end.reason},
           state = case when state in ('paused', 'removing') then state else ${end.state} end,
           trigger_next = case
@@ -284,7 +284,7 @@ export function syncStore(db: Db, keys: Keys) {
 
     /** Removes setups that nobody finished, with everything entered in them. */
     async removeAbandoned(nowMs: number, limit: number): Promise<number> {
-      return db.run(sql`
+      return db.count(sql`
         delete from sync where id in (
           select id from sync where draft_until <= ${nowMs} and state = 'draft' limit ${limit} ${skipLocked})`)
     },
@@ -297,12 +297,12 @@ export function syncStore(db: Db, keys: Keys) {
         const content = await openIfGenuine(row)
         if (content) {
           const { version, sealed } = await sealContent(row, { live: content.live, draft: null })
-          await db.run(sql`
+          db.write(sql`
             update sync set sealed = ${sealed}, workspace_key_version = ${version}
             where id = ${row.id} and workspace_id = ${row.workspaceId}`)
         }
         // A record that cannot be opened is not retried forever; `doctor` reports it.
-        await db.run(sql`update sync set draft_until = null where id = ${row.id}`)
+        db.write(sql`update sync set draft_until = null where id = ${row.id}`)
       }
       return rows.length
     },
@@ -334,7 +334,7 @@ export function syncStore(db: Db, keys: Keys) {
         ${forUpdate}`)
       for (const row of rows) {
         const { version, sealed } = await sealContent(row, await openContent(row))
-        await db.run(sql`
+        db.write(sql`
           update sync set sealed = ${sealed}, workspace_key_version = ${version}
           where id = ${row.id} and workspace_id = ${workspaceId}`)
       }

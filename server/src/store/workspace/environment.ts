@@ -55,7 +55,7 @@ export function environmentStore(db: Db, keys: Keys) {
     /** Also creates the first key. False if the name is taken. */
     async insert(environment: EnvironmentRow): Promise<boolean> {
       const { id, workspaceId, projectId, name, hasPersonalOverrides, createdAt } = environment
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         insert into environment (id, workspace_id, project_id, name, folded_name, has_personal_overrides, created_at,
           updated_at)
         values (${id}, ${workspaceId}, ${projectId}, ${name}, ${fold(name)}, ${hasPersonalOverrides ? 1 : 0},
@@ -72,7 +72,7 @@ export function environmentStore(db: Db, keys: Keys) {
         select id from environment
         where project_id = ${projectId} and folded_name = ${fold(name)} and id <> ${id} and workspace_id = ${workspaceId}`)
       if (taken) return false
-      await db.run(sql`
+      db.write(sql`
         update environment set name = ${name}, folded_name = ${fold(name)},
           has_personal_overrides = ${hasPersonalOverrides ? 1 : 0}, updated_at = ${updatedAt}
         where id = ${id} and workspace_id = ${workspaceId}`)
@@ -83,11 +83,11 @@ export function environmentStore(db: Db, keys: Keys) {
      * Deletes the keys with the row. The values can no longer be decrypted; the purge queue removes them later in small
      * steps.
      */
-    async remove(id: string, workspaceId: string): Promise<void> {
-      await db.run(sql`
+    remove(id: string, workspaceId: string): void {
+      db.write(sql`
         insert into leftover (environment_id)
         select id from environment where id = ${id} and workspace_id = ${workspaceId}`)
-      await db.run(sql`delete from environment where id = ${id} and workspace_id = ${workspaceId}`)
+      db.write(sql`delete from environment where id = ${id} and workspace_id = ${workspaceId}`)
     },
   }
 }

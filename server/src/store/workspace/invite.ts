@@ -106,7 +106,7 @@ export function inviteStore(db: Db, keys: Keys) {
     /** Returns the id of the existing invite if the address is already invited. */
     async insert(invite: Invite): Promise<string | undefined> {
       const row = toRow(invite)
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         insert into invite (id, workspace_id, email, role, scope, grants, hash, hash_root_id, mailed_hash, invited_by, created_at,
           expires_at, mail, mail_at, mac, mac_root_id)
         values (${row.id}, ${row.workspaceId}, ${row.email}, ${row.role}, ${row.scope}, ${row.grants}, ${row.hash}, ${row.hashRootId},
@@ -119,9 +119,9 @@ export function inviteStore(db: Db, keys: Keys) {
     },
 
     /** The mail state may have changed since the invite was read, so it is overwritten only for a new mail. */
-    async update(invite: Invite): Promise<void> {
+    update(invite: Invite): void {
       const row = toRow(invite)
-      await db.run(sql`
+      db.write(sql`
         update invite set role = ${row.role}, scope = ${row.scope}, grants = ${row.grants}, hash = ${row.hash}, hash_root_id = ${row.hashRootId},
           mailed_hash = ${row.mailedHash}, invited_by = ${row.invitedBy}, expires_at = ${row.expiresAt}, declined_at = ${row.declinedAt},
           mail = case when mail_at = ${row.mailAt} then mail else ${row.mail} end, mail_at = ${row.mailAt},
@@ -130,12 +130,12 @@ export function inviteStore(db: Db, keys: Keys) {
     },
 
     async remove(id: string, workspaceId: string): Promise<boolean> {
-      return (await db.run(sql`delete from invite where id = ${id} and workspace_id = ${workspaceId}`)) === 1
+      return (await db.count(sql`delete from invite where id = ${id} and workspace_id = ${workspaceId}`)) === 1
     },
 
     /** Updates only the mail of that time: a newer one may already be on its way. */
-    async noteMail(invite: Invite, mail: MailState): Promise<void> {
-      await db.run(sql`
+    noteMail(invite: Invite, mail: MailState): void {
+      db.write(sql`
         update invite set mail = ${mail}
         where id = ${invite.id} and workspace_id = ${invite.workspaceId} and mail_at = ${invite.mailAt}`)
     },
@@ -149,7 +149,7 @@ export function inviteStore(db: Db, keys: Keys) {
       for (const row of old) {
         // A tampered row must not get a valid MAC.
         const signed = (await rows.isGenuine(row)) ? rows.sign({ ...row, hash: null, mailedHash: null }) : row
-        await db.run(sql`
+        db.write(sql`
           update invite set hash = null, hash_root_id = null, mailed_hash = null, mac = ${signed.mac}, mac_root_id = ${signed.macRootId}
           where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`)
       }
@@ -160,7 +160,7 @@ export function inviteStore(db: Db, keys: Keys) {
       const old = await db.all<InviteRow>(sql`
         select ${columns} from invite where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
-        db.run(sql`
+        db.count(sql`
           update invite set mac = ${mac}, mac_root_id = ${macRootId}
           where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`),
       )

@@ -84,7 +84,7 @@ export function memberStore(db: Db, keys: Keys) {
     /** False if the person is already a member. */
     async insert(member: Member): Promise<boolean> {
       const row = toRow(member)
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         insert into member (id, workspace_id, user_id, role, is_owner, scope, grants, created_at, updated_at, mac, mac_root_id)
         values (${row.id}, ${row.workspaceId}, ${row.userId}, ${row.role}, ${row.isOwner}, ${row.scope}, ${row.grants},
           ${row.createdAt}, ${row.createdAt}, ${row.mac}, ${row.macRootId})
@@ -98,7 +98,7 @@ export function memberStore(db: Db, keys: Keys) {
       const current = await db.one<{ mac: Uint8Array }>(sql`
         select mac from member where id = ${row.id} and workspace_id = ${row.workspaceId} ${forUpdate}`)
       if (!current) return
-      await db.run(sql`
+      db.write(sql`
         update member set role = ${row.role}, is_owner = ${row.isOwner}, scope = ${row.scope},
           grants = ${row.grants}, updated_at = ${nowMs},
           mac = ${row.mac}, mac_root_id = ${row.macRootId}
@@ -119,7 +119,7 @@ export function memberStore(db: Db, keys: Keys) {
       return rows.resign(
         old,
         (row, { mac, macRootId }) =>
-          db.run(sql`
+          db.count(sql`
           update member set mac = ${mac}, mac_root_id = ${macRootId}
           where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`),
         (moved) => sets.replace(table, moved),

@@ -35,7 +35,7 @@ export function policyStore(db: Db, keys: Keys) {
       const { mac, macRootId } = rows.sign(row)
       const current = await db.one<{ mac: Uint8Array }>(sql`
         select mac from workspace_policy where workspace_id = ${workspaceId} ${forUpdate}`)
-      await db.run(sql`
+      db.write(sql`
         insert into workspace_policy (workspace_id, document, updated_at, mac, mac_root_id)
         values (${row.id}, ${row.document}, ${row.updatedAt}, ${mac}, ${macRootId})
         on conflict (workspace_id) do update set document = excluded.document, updated_at = excluded.updated_at,
@@ -56,7 +56,7 @@ export function policyStore(db: Db, keys: Keys) {
       return rows.resign(
         old,
         (row, { mac, macRootId }) =>
-          db.run(sql`
+          db.count(sql`
           update workspace_policy set mac = ${mac}, mac_root_id = ${macRootId}
           where workspace_id = ${row.id} and mac = ${row.mac}`),
         (moved) => sets.replace(table, moved),

@@ -28,7 +28,7 @@ export function projectStore(db: Db) {
 
     /** False if the slug is taken. */
     async insert(project: ProjectRow): Promise<boolean> {
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         insert into project (id, workspace_id, team_id, name, slug, created_at, updated_at)
         values (${project.id}, ${project.workspaceId}, ${project.teamId}, ${project.name}, ${project.slug},
           ${project.createdAt}, ${project.updatedAt})
@@ -42,7 +42,7 @@ export function projectStore(db: Db) {
         select id from project
         where workspace_id = ${project.workspaceId} and slug = ${project.slug} and id <> ${project.id}`)
       if (taken) return false
-      await db.run(sql`
+      db.write(sql`
         update project set name = ${project.name}, slug = ${project.slug}, team_id = ${project.teamId},
           updated_at = ${project.updatedAt}
         where id = ${project.id} and workspace_id = ${project.workspaceId}`)
@@ -50,11 +50,11 @@ export function projectStore(db: Db) {
     },
 
     /** Deletes the keys of its environments too; the purge queue removes their values later. */
-    async remove(id: string, workspaceId: string): Promise<void> {
-      await db.run(sql`
+    remove(id: string, workspaceId: string): void {
+      db.write(sql`
         insert into leftover (environment_id)
         select id from environment where project_id = ${id} and workspace_id = ${workspaceId}`)
-      await db.run(sql`delete from project where id = ${id} and workspace_id = ${workspaceId}`)
+      db.write(sql`delete from project where id = ${id} and workspace_id = ${workspaceId}`)
     },
   }
 }

@@ -76,7 +76,7 @@ export function serviceAccountStore(db: Db, keys: Keys) {
     /** False if the name is taken. */
     async insert(account: ServiceAccount): Promise<boolean> {
       const row = toRow(account)
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         insert into service_account (id, workspace_id, name, grants, created_by, created_at, updated_at, mac, mac_root_id)
         values (${row.id}, ${row.workspaceId}, ${row.name}, ${row.grants}, ${row.createdBy}, ${row.createdAt},
           ${row.createdAt}, ${row.mac}, ${row.macRootId})
@@ -96,7 +96,7 @@ export function serviceAccountStore(db: Db, keys: Keys) {
       const current = await db.one<{ mac: Uint8Array }>(sql`
         select mac from service_account where id = ${row.id} and workspace_id = ${row.workspaceId} ${forUpdate}`)
       if (!current) return
-      await db.run(sql`
+      db.write(sql`
         update service_account set name = ${row.name}, grants = ${row.grants}, updated_at = ${nowMs},
           mac = ${row.mac}, mac_root_id = ${row.macRootId}
         where id = ${row.id} and workspace_id = ${row.workspaceId}`)
@@ -118,7 +118,7 @@ export function serviceAccountStore(db: Db, keys: Keys) {
       return rows.resign(
         old,
         (row, { mac, macRootId }) =>
-          db.run(sql`
+          db.count(sql`
           update service_account set mac = ${mac}, mac_root_id = ${macRootId}
           where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`),
         (moved) => sets.replace(table, moved),

@@ -23,7 +23,7 @@ export function teamStore(db: Db) {
 
     /** False if the name is taken. */
     async insert(team: TeamRow): Promise<boolean> {
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         insert into team (id, workspace_id, name, created_at, updated_at)
         values (${team.id}, ${team.workspaceId}, ${team.name}, ${team.createdAt}, ${team.createdAt})
         on conflict (workspace_id, name) do nothing`)
@@ -35,7 +35,7 @@ export function teamStore(db: Db) {
       const taken = await db.one(sql`
         select id from team where workspace_id = ${workspaceId} and name = ${name} and id <> ${id}`)
       if (taken) return false
-      await db.run(sql`
+      db.write(sql`
         update team set name = ${name}, updated_at = ${nowMs} where id = ${id} and workspace_id = ${workspaceId}`)
       return true
     },
@@ -46,8 +46,8 @@ export function teamStore(db: Db) {
       return row !== undefined
     },
 
-    async remove(id: string, workspaceId: string): Promise<void> {
-      await db.run(sql`delete from team where id = ${id} and workspace_id = ${workspaceId}`)
+    remove(id: string, workspaceId: string): void {
+      db.write(sql`delete from team where id = ${id} and workspace_id = ${workspaceId}`)
     },
   }
 }

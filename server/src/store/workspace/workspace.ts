@@ -45,12 +45,12 @@ export function workspaceStore(db: Db, keys: Keys) {
 
     /** Also creates the first key, and the sets of rows that grant rights. False if the slug is taken. */
     async insert(workspace: WorkspaceRow): Promise<boolean> {
-      const changed = await db.run(sql`
+      const changed = await db.count(sql`
         insert into workspace (id, name, slug, created_at, updated_at)
         values (${workspace.id}, ${workspace.name}, ${workspace.slug}, ${workspace.createdAt}, ${workspace.createdAt})
         on conflict (slug) do nothing`)
       if (changed !== 1) return false
-      await insertWorkspaceKey(db, keys, workspace.id, 1, workspace.createdAt)
+      insertWorkspaceKey(db, keys, workspace.id, 1, workspace.createdAt)
       await rowSetStore(db, keys).insert(workspace.id)
       return true
     },
@@ -59,7 +59,7 @@ export function workspaceStore(db: Db, keys: Keys) {
     async update(id: string, change: { name: string; slug: string }, nowMs: number): Promise<boolean> {
       const taken = await db.one(sql`select id from workspace where slug = ${change.slug} and id <> ${id}`)
       if (taken) return false
-      await db.run(sql`
+      db.write(sql`
         update workspace set name = ${change.name}, slug = ${change.slug}, updated_at = ${nowMs} where id = ${id}`)
       return true
     },
@@ -68,13 +68,13 @@ export function workspaceStore(db: Db, keys: Keys) {
      * Deletes the workspace with everything it owns, including its keys. Without them, this database can decrypt
      * neither values that still wait in the purge queue nor values copied back from a backup.
      */
-    async remove(id: string): Promise<void> {
-      await db.run(sql`
+    remove(id: string): void {
+      db.write(sql`
         insert into leftover (environment_id)
         select id from environment where workspace_id = ${id}`)
       // Projects reference their teams, so they are deleted first.
-      await db.run(sql`delete from project where workspace_id = ${id}`)
-      await db.run(sql`delete from workspace where id = ${id}`)
+      db.write(sql`delete from project where workspace_id = ${id}`)
+      db.write(sql`delete from workspace where id = ${id}`)
     },
   }
 }

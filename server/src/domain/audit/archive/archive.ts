@@ -9,7 +9,6 @@ import { Failure } from '../../../failure.ts'
 import type { AuditMark } from '../../../store/audit/retention.ts'
 import type { Context } from '../../context.ts'
 import { inTransaction } from '../../transaction.ts'
-import { lockChain } from '../chain.ts'
 import { type ChainPlace, findMark, requireMark, signMark } from '../mark.ts'
 import { detailsReader, toEntry } from '../trail.ts'
 import { requireLinks, verifyChain } from '../verify.ts'
@@ -71,9 +70,8 @@ async function findArchiveStart(ctx: Context, chain: string): Promise<ChainPlace
 /** Call once the file is safely on disk: from then on its entries may be deleted from the store. */
 export async function noteArchive(ctx: Context, chain: string, { mark }: Archived): Promise<void> {
   await inTransaction(ctx, chain, async (ctx) => {
-    await lockChain(ctx, chain)
     const newest = await findArchiveStart(ctx, chain)
     // Another run may have archived further in the meantime.
-    if (newest.sequence < mark.sequence) await ctx.store.auditRetention.saveMark(chain, 'archive', mark)
+    if (newest.sequence < mark.sequence) ctx.store.auditRetention.saveMark(chain, 'archive', mark)
   })
 }

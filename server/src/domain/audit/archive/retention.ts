@@ -4,7 +4,7 @@ import type { AuditLink } from '../../../store/audit/entry.ts'
 import type { Context, WriteContext } from '../../context.ts'
 import { dayMs } from '../../time.ts'
 import { inTransaction } from '../../transaction.ts'
-import { cutChain, lockChain } from '../chain.ts'
+import { lockHead } from '../chain.ts'
 import { systemChain } from '../event.ts'
 import { type ChainPlace, requireMark, signMark } from '../mark.ts'
 import { record } from '../record.ts'
@@ -60,19 +60,19 @@ async function removeStep(
   chain: string,
   start: ChainPlace,
   end: number,
-  before: (ctx: WriteContext) => Promise<void> = async () => undefined,
+  before?: (ctx: WriteContext) => void,
 ): Promise<ChainPlace> {
   let cut = start
   for await (const { place } of requireLinks(ctx, chain, start, Math.min(end, start.sequence + stepLength))) cut = place
   await inTransaction(ctx, chain, async (ctx) => {
-    const { isSound } = await lockChain(ctx, chain)
+    const { isSound } = await lockHead(ctx, chain)
     const stored = await requireMark(ctx, chain, 'cut')
     if (!isSound) throw new Failure('integrity', 'The signature of the head of the audit trail is wrong.')
     // Another process may have cut the chain meanwhile; both must not go on from the same place.
     if (stored.sequence !== start.sequence) throw new Failure('conflict', interrupted)
-    await before(ctx)
-    await ctx.store.auditRetention.saveMark(chain, 'cut', signMark(ctx, chain, 'cut', cut))
-    await cutChain(ctx, chain, cut.sequence)
+    before?.(ctx)
+    ctx.store.auditRetention.saveMark(chain, 'cut', signMark(ctx, chain, 'cut', cut))
+    ctx.store.auditRetention.removeThrough(chain, cut.sequence)
   })
   return cut
 }

@@ -24,7 +24,7 @@ import type { ValuePlace } from '../../../store/secret/value-seal.ts'
 import { type ProjectAccess, requireEnvironment, requireProject } from '../../access/access.ts'
 import type { AuditEvent } from '../../audit/event.ts'
 import { record } from '../../audit/record.ts'
-import { readDetails } from '../../audit/record-read.ts'
+import { readDetails, recordRead } from '../../audit/record-read.ts'
 import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../../context.ts'
 import { decodeCursor, encodeCursor } from '../../cursor.ts'
@@ -219,7 +219,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
     const results = await writeValues(ctx, access, edits, { mode, message, revisions })
     // Copying is a read of the source environment. Recorded in the same transaction: no copy without its audit entry.
     const after = { keys: wanted, promotedTo: environment.name }
-    await record(ctx, { ...viewOf(access, [source]), after })
+    record(ctx, { ...viewOf(access, [source]), after })
     return results
   })
   return { ...written, diff }
@@ -275,7 +275,7 @@ function recordView(
   bases?: NameBases,
 ): Promise<void> {
   const view = viewOf(access, environments, secret)
-  return ctx.reads.record(ctx, view, readDetails(after, view.environmentIds, bases), bytes)
+  return recordRead(ctx, view, readDetails(after, view.environmentIds, bases), bytes)
 }
 
 function viewOf(access: ProjectAccess, environments: readonly SnapshotEnvironment[], secret?: SecretRecord) {

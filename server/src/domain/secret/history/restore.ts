@@ -113,7 +113,7 @@ async function takeFromTrash(ctx: WriteContext, access: ProjectAccess, origins: 
   const secrets = origins.flatMap(({ secret }) => (secret ? [secret] : []))
   if (secrets.length === 0) return
   await ctx.store.secrets.updateMany(secrets)
-  await recordSecrets(ctx, access, 'UPDATE', secrets, () => ({ restored: true }))
-  await ctx.store.secrets.countAll(project.id, snapshot.workspace.id, secrets.length)
+  recordSecrets(ctx, access, 'UPDATE', secrets, () => ({ restored: true }))
+  ctx.store.secrets.countAll(project.id, snapshot.workspace.id, secrets.length)
   await announceEverywhere(ctx, access)
 }

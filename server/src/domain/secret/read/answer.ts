@@ -6,8 +6,7 @@ import type { ReminderRow } from '../../../store/secret/reminder.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import { type ProjectAccess, reachedEnvironments, requireProject, requireWorkspace } from '../../access/access.ts'
 import { grantOf } from '../../actor.ts'
-import type { ReadDetails } from '../../audit/read-recorder.ts'
-import { readDetails } from '../../audit/record-read.ts'
+import { type ReadDetails, readDetails, recordRead } from '../../audit/record-read.ts'
 import type { CachedResponse } from '../../cache/response-cache.ts'
 import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context } from '../../context.ts'
@@ -107,11 +106,11 @@ async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | unde
     ctx.responseCache.find(reading.cacheKey, reading.access.snapshot) ?? (await makeOnce(ctx, reading))
   // Not recorded: the caller already has these values, and none is sent.
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, known.etag)) return { etag: known.etag, body: undefined }
-  if (known.auditDetails) await recordRead(ctx, reading, known, known.auditDetails)
+  if (known.auditDetails) await recordReading(ctx, reading, known, known.auditDetails)
   return known
 }
 
-function recordRead(ctx: Context, reading: Reading, known: Prepared, details: ReadDetails): Promise<void> {
+function recordReading(ctx: Context, reading: Reading, known: Prepared, details: ReadDetails): Promise<void> {
   const { access, environments, key, query } = reading
   const [only] = environments
   const { project, snapshot } = access
@@ -123,7 +122,7 @@ function recordRead(ctx: Context, reading: Reading, known: Prepared, details: Re
     projectId: project.id,
     ...(only && environments.length === 1 && { environmentId: only.id }),
   } as const
-  return ctx.reads.record(ctx, event, details, known.bytes)
+  return recordRead(ctx, event, details, known.bytes)
 }
 
 /**

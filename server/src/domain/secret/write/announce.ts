@@ -7,18 +7,14 @@ import { announce } from '../../transaction.ts'
 /** For changes that show in every environment of the project, such as a new name or note. */
 export async function announceEverywhere(ctx: WriteContext, access: ProjectAccess): Promise<void> {
   const { project } = await withStoredEnvironments(ctx, access)
-  await announceSecrets(
+  announceSecrets(
     ctx,
     access,
     project.environments.map(({ id }) => id),
   )
 }
 
-export async function announceSecrets(
-  ctx: WriteContext,
-  access: ProjectAccess,
-  environmentIds: Iterable<string>,
-): Promise<void> {
+export function announceSecrets(ctx: WriteContext, access: ProjectAccess, environmentIds: Iterable<string>): void {
   const { workspace } = access.snapshot
-  for (const id of new Set(environmentIds)) await announce(ctx, 'environment', environmentSubject(workspace.id, id))
+  for (const id of new Set(environmentIds)) announce(ctx, 'environment', environmentSubject(workspace.id, id))
 }

@@ -97,7 +97,7 @@ export async function updateSecret(
 async function updateFields(ctx: WriteContext, access: ProjectAccess, secret: SecretRecord): Promise<void> {
   await ctx.store.secrets.update({ ...secret, updatedAt: ctx.now() })
   const { type, dataType } = secret
-  await recordSecret(ctx, access, 'UPDATE', secret, { type, dataType })
+  recordSecret(ctx, access, 'UPDATE', secret, { type, dataType })
   await announceEverywhere(ctx, access)
 }
 

@@ -2,14 +2,13 @@
  * Audit entries for comparisons with stored values. A dry run, a refused write and an unchanged write reveal something
  * about values but leave no other audit entry, so each records one `COMPARE` before its response is sent.
  */
-import { Failure, isFailure } from '../../../failure.ts'
+import { isFailure } from '../../../failure.ts'
 import type { NameBases } from '../../../store/audit/key-list.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import type { ProjectAccess } from '../../access/access.ts'
-import { lockChain } from '../../audit/chain.ts'
 import type { AuditEvent } from '../../audit/event.ts'
 import { record } from '../../audit/record.ts'
-import { readDetails } from '../../audit/record-read.ts'
+import { readDetails, recordRead } from '../../audit/record-read.ts'
 import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../../context.ts'
 import { inTransaction } from '../../transaction.ts'
@@ -33,7 +32,7 @@ export type CompareContext = WriteContext & { readonly compared: Comparison[]; r
 /** `isRecorded`: the audit trail already has an entry for this write. */
 export type Written<Result> = { readonly result: Result; readonly isRecorded: boolean }
 
-/** Runs a transaction that writes or compares values. A dry run writes too, then rolls back and keeps the result. */
+/** Runs a transaction that writes or compares values. A dry run writes too, and is rolled back. */
 export function inSecretTransaction<Result>(
   ctx: Context,
   access: ProjectAccess,
@@ -42,24 +41,14 @@ export function inSecretTransaction<Result>(
 ): Promise<Result> {
   const chain = access.snapshot.workspace.id
   const write = async (compared: Comparison[]) => {
-    const undone = new Failure('internal')
-    let outcome: Written<Result> | undefined
-    try {
-      return await inTransaction(ctx, chain, async (ctx) => {
-        const before = await lockChain(ctx, chain)
-        const result = await work({ ...ctx, compared, isDryRun })
-        const after = await lockChain(ctx, chain)
-        outcome = { result, isRecorded: !isDryRun }
-        if (isDryRun) throw undone
-        // Recorded inside the transaction: its end frees the slot, and the next large write would delay this entry.
-        const event = after.sequence === before.sequence && comparisonOf(access, compared, 'success')
-        if (event) await record(ctx, event)
-        return outcome
-      })
-    } catch (error) {
-      if (error === undone && outcome) return outcome
-      throw error
+    const enter = async (ctx: WriteContext) => {
+      const result = await work({ ...ctx, compared, isDryRun })
+      // Recorded inside the transaction: its end frees the slot, and the next large write would delay this entry.
+      const event = ctx.transaction.entries.length === 0 && comparisonOf(access, compared, 'success')
+      if (event) record(ctx, event)
+      return result
     }
+    return { result: await inTransaction(ctx, chain, enter, { isDry: isDryRun }), isRecorded: !isDryRun }
   }
   return recordingComparison(ctx, access, write, isDryRun ? { dryRun: true } : {})
 }
@@ -97,7 +86,7 @@ export async function recordComparison(
   const event = comparisonOf(access, compared, outcome)
   if (!event) return
   const details = readDetails({ ...event.after, ...more }, event.environmentIds, event.bases)
-  await ctx.reads.record(ctx, event, details, bytes)
+  await recordRead(ctx, event, details, bytes)
 }
 
 function comparisonOf(

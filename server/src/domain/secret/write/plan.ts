@@ -27,7 +27,7 @@ export type Edit = {
   readonly note?: string | undefined
 }
 /** A stored value. A removed value keeps its version number, so that a new one continues from there. */
-type Current = {
+export type Current = {
   readonly secretId: string
   readonly version: number
   readonly isThere: boolean
@@ -108,14 +108,6 @@ export function planEdits(
   }
   if (taken.length > 0) throw new Failure('conflict', `These already exist: ${listKeys(taken)}.`)
   return plan
-}
-
-/** Applies a plan to `present`, so that later requests of the same transaction see its values as stored. */
-export function applyToPresent(present: Present, { planned }: WritePlan): void {
-  for (const { edit, secret, ownerId, version } of planned) {
-    const current = { secretId: secret.id, version, isThere: edit.value !== null, text: edit.value ?? undefined }
-    present.values.set(valueName(edit.environment.id, secret.id, ownerId), current)
-  }
 }
 
 export function presentValues(

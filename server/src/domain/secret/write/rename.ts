@@ -3,7 +3,7 @@ import { Failure } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import type { ProjectAccess } from '../../access/access.ts'
 import { withStoredEnvironments } from '../../access/stored-environment.ts'
-import { recordAll } from '../../audit/record.ts'
+import { recordTogether } from '../../audit/record.ts'
 import type { WriteContext } from '../../context.ts'
 import { isId } from '../../id.ts'
 import { openValues, partsOf } from '../load.ts'
@@ -52,15 +52,13 @@ export async function renameSecrets(
     })),
   )
   const placesOf = Map.groupBy(places, ({ secretId }) => secretId)
-  await recordAll(
-    steps.map(({ secret, to }) => {
-      const environmentIds = (placesOf.get(secret.id) ?? []).map(({ environmentId }) => environmentId)
-      const entity = { type: 'secret', id: secret.id, name: to }
-      const names = { before: { name: secret.name }, after: { name: to } }
-      const place = { projectId: project.id, environmentIds }
-      return { ctx, event: { chain: workspaceId, action: 'UPDATE', entity, ...place, ...names } as const }
-    }),
-  )
+  const events = steps.map(({ secret, to }) => {
+    const environmentIds = (placesOf.get(secret.id) ?? []).map(({ environmentId }) => environmentId)
+    const entity = { type: 'secret', id: secret.id, name: to }
+    const names = { before: { name: secret.name }, after: { name: to } }
+    return { chain: workspaceId, action: 'UPDATE', entity, projectId: project.id, environmentIds, ...names } as const
+  })
+  recordTogether(ctx, events)
   await announceEverywhere(ctx, access)
   return steps
 }

@@ -25,7 +25,7 @@ export function createRevisions(ctx: WriteContext, access: ProjectAccess): Revis
       const steps = taken.has(environmentId) ? 0 : 1
       const { secretValues } = ctx.store
       const workspaceId = access.snapshot.workspace.id
-      await secretValues.advanceRevision(environmentId, workspaceId, steps, counted, at)
+      secretValues.advanceRevision(environmentId, workspaceId, steps, counted, at)
       const revision = await secretValues.currentRevision(environmentId, workspaceId)
       taken.set(environmentId, revision)
       return revision

@@ -40,8 +40,8 @@ export async function trashSecret(
     const now = Math.max(ctx.now(), ...rows.map(({ updatedAt }) => updatedAt + 1))
     await removeEverywhere({ ...ctx, now: () => now }, access, secret)
     await ctx.store.secrets.update({ ...secret, trashedAt: now, updatedAt: now })
-    await ctx.store.secrets.countAll(access.project.id, access.snapshot.workspace.id, -1)
-    await recordSecret(ctx, access, 'DELETE', secret, { trash: true })
+    ctx.store.secrets.countAll(access.project.id, access.snapshot.workspace.id, -1)
+    recordSecret(ctx, access, 'DELETE', secret, { trash: true })
     await announceEverywhere(ctx, access)
   })
 }
@@ -89,7 +89,7 @@ export async function restoreSecret(ctx: Context, path: SecretPath): Promise<voi
       throw new Failure('conflict', `A secret named ${secret.name} already exists: rename or delete it first.`)
     }
     await ctx.store.secrets.update({ ...secret, trashedAt: null, updatedAt: ctx.now() })
-    await ctx.store.secrets.countAll(project.id, snapshot.workspace.id, 1)
+    ctx.store.secrets.countAll(project.id, snapshot.workspace.id, 1)
     const edits: Edit[] = []
     for (const row of await ctx.store.secretValues.listOf(
       project.environments.map(({ id }) => id),
@@ -112,7 +112,7 @@ export async function restoreSecret(ctx: Context, path: SecretPath): Promise<voi
       edits.push({ key: secret.name, environment, value, copiedFrom: last.authors })
     }
     if (edits.length > 0) await writeValues(ctx, access, edits, upsert(ctx, access, 'restored from the trash'))
-    await recordSecret(ctx, access, 'UPDATE', secret, { restored: true })
+    recordSecret(ctx, access, 'UPDATE', secret, { restored: true })
     await announceEverywhere(ctx, access)
   })
 }
@@ -132,10 +132,10 @@ export async function purgeSecret(
     await requireMatch(ctx, access, secret, ifMatch)
     if (secret.trashedAt === null) {
       await removeEverywhere(ctx, access, secret)
-      await ctx.store.secrets.countAll(access.project.id, access.snapshot.workspace.id, -1)
+      ctx.store.secrets.countAll(access.project.id, access.snapshot.workspace.id, -1)
     }
     await ctx.store.secrets.remove(secret.id, access.project.id)
-    await recordSecret(ctx, access, 'DELETE', secret, { purged: true })
+    recordSecret(ctx, access, 'DELETE', secret, { purged: true })
     await announceEverywhere(ctx, access)
   })
 }

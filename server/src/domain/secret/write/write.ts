@@ -1,28 +1,28 @@
 /**
- * Every change of values goes through here. Edits are compared with the stored values, and the differences are applied.
- * Requests that share a transaction are looked up, loaded and applied together, but each has its own outcome.
+ * Every change of values goes through here. Edits are read against the stored values (`readDraft`), planned, and the
+ * differences are applied.
  */
 import type { WriteMode, WriteResult } from '@coffer/contract/secret'
 import { newId } from '../../../crypto/id.ts'
-import { Failure, isFailure } from '../../../failure.ts'
+import { Failure } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import type { SealedValue } from '../../../store/secret/value.ts'
 import { type ProjectAccess, reauthorise } from '../../access/access.ts'
 import type { WriteContext } from '../../context.ts'
 import { isId } from '../../id.ts'
 import { personalOwner } from '../choose-environment.ts'
-import { findUnseenByEach } from '../find.ts'
+import { findUnseen } from '../find.ts'
 import { maxRowsOf, openValues } from '../load.ts'
 import { mayExist } from '../name.ts'
 import { refuseCycles } from '../reference/cycle.ts'
 import { refuseManyReferences } from '../reference/limit.ts'
-import { hasReferences, mayRefer } from '../reference/reference.ts'
+import { mayRefer } from '../reference/reference.ts'
 import { requireDeveloper, requireDeveloperOf } from '../right.ts'
 import { createWriteAllowance, refuseTooMuch } from '../size.ts'
-import { applyChanges, type ProjectChange } from './apply.ts'
+import { announceEverywhere } from './announce.ts'
+import { applyChange, applyDescriptions, type ProjectChange } from './apply.ts'
 import type { CompareContext } from './compare.ts'
 import {
-  applyToPresent,
   checkEdit,
   type Edit,
   isDescribedAnew,
@@ -47,11 +47,17 @@ export function upsert(ctx: WriteContext, access: ProjectAccess, message?: strin
   return { mode: 'upsert', message, revisions: createRevisions(ctx, access) } as const
 }
 
-type WriteRequest = {
+/** The edits of a request, checked, and the stored secrets and values that they touch. */
+export type Draft = {
   readonly ctx: CompareContext
   readonly access: ProjectAccess
   readonly edits: readonly Edit[]
   readonly options: WriteOptions
+  readonly ownerId: string
+  readonly unseen: ReadonlySet<string>
+  readonly present: Present
+  /** The revisions of the environments before the changes. */
+  readonly revisions: ReadonlyMap<string, number>
 }
 
 /** Writes the values of one request, or throws its refusal. */
@@ -61,68 +67,38 @@ export async function writeValues(
   edits: readonly Edit[],
   options: WriteOptions,
 ): Promise<WriteResult[]> {
-  const [outcome] = await writeRequests([{ ctx, access, edits, options }])
-  if (outcome?.status !== 'fulfilled') throw outcome?.reason
-  return outcome.value.results
+  if (edits.length === 0) return []
+  const draft = await readDraft(ctx, access, edits, options)
+  const change = planDraft(draft)
+  const written = change.planned.map(({ edit }) => edit)
+  if (written.some(mayRefer)) await checkCycles(ctx, access, change.planned, draft.ownerId)
+  applyChange(ctx, access, change, draft.revisions)
+  const hasDescriptions = await applyDescriptions(ctx, access, change)
+  if (hasDescriptions || change.fresh.size > 0) await announceEverywhere(ctx, access)
+  return ctx.isDryRun ? withoutIds(change.results, draft.unseen) : change.results
 }
 
-/**
- * Whether this edit of an existing secret may be written together with other requests. `writeRequests` loads personal
- * values of one owner only, and it checks each request for cycles without the values of the others.
- */
-export const mayShareWrite = ({ value, isPersonal }: Edit): boolean =>
-  !isPersonal && (value === null || !hasReferences(value))
-
-/**
- * Writes the values of requests to one project. Same result as one request after the other: each is planned on the
- * values that the ones before it leave. A refused request changes nothing and does not fail the others.
- */
-export async function writeRequests(requests: readonly WriteRequest[]): Promise<PromiseSettledResult<ProjectChange>[]> {
-  const [first] = requests
-  if (!first) return []
-  const { ctx, access } = first
-  const edits = requests.flatMap((request) => request.edits)
-  const environmentIds = [...new Set(edits.map(({ environment }) => environment.id))]
+/** Only asks, and sends all that does not depend on each other at once. */
+export async function readDraft(
+  ctx: CompareContext,
+  access: ProjectAccess,
+  given: readonly Edit[],
+  options: WriteOptions,
+): Promise<Draft> {
+  const environmentIds = [...new Set(given.map(({ environment }) => environment.id))]
   const { workspace, environmentKeys } = access.snapshot
-  // Sent together with the next query, and awaited once a request needs its result.
-  const revisions = ctx.store.secretValues.requireNewestKeys(environmentIds, workspace.id, environmentKeys)
-  revisions.catch(() => undefined)
-  const early = readEarly(ctx, access, edits)
-  const secrets = await findSecrets(ctx, access, edits)
-  const unseen = await findUnseenByEach(ctx.store, requests, ({ edits }) =>
-    edits.flatMap(({ key }) => secrets.get(key)?.id ?? []),
-  )
-  const checked: PromiseSettledResult<CheckedRequest>[] = []
-  for (const request of requests) {
-    checked.push(await settle(checkRequest(request, secrets, unseen.get(request))))
-  }
-  const allowed = listFulfilled(checked)
-  if (allowed.length === 0) return listRefusals(checked)
-  const known = await revisions
-  const present = await loadPresent(ctx, access, allowed, secrets, early)
-  const planned: PromiseSettledResult<ProjectChange>[] = []
-  for (const outcome of checked) {
-    planned.push(outcome.status === 'rejected' ? outcome : await settle(planRequest(outcome.value, present)))
-  }
-  await applyChanges(ctx, access, listFulfilled(planned), known)
-  return planned
+  const [revisions, secrets, named] = await Promise.all([
+    ctx.store.secretValues.requireNewestKeys(environmentIds, workspace.id, environmentKeys),
+    findSecrets(ctx, access, given),
+    findNamedValues(ctx, access, given, environmentIds),
+  ])
+  await ctx.store.secretValues.loadNewestKeys(environmentIds, workspace.id, environmentKeys)
+  const ids = given.flatMap(({ key }) => secrets.get(key)?.id ?? [])
+  const unseen = await findUnseen(ctx, access, ids)
+  const { edits, ownerId } = await checkEdits(ctx, access, given, options, secrets, unseen)
+  const present = await loadPresent(ctx, access, edits, ownerId, secrets, named)
+  return { ctx, access, edits, options, ownerId, unseen, present, revisions }
 }
-
-async function settle<Result>(step: Promise<Result>): Promise<PromiseSettledResult<Result>> {
-  try {
-    return { status: 'fulfilled', value: await step }
-  } catch (reason) {
-    // Only a refusal is an outcome. Other errors may have broken the transaction, so they must end it.
-    if (!isFailure(reason) || reason.status >= 500) throw reason
-    return { status: 'rejected', reason }
-  }
-}
-
-const listRefusals = (outcomes: readonly PromiseSettledResult<unknown>[]): PromiseRejectedResult[] =>
-  outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome] : []))
-
-const listFulfilled = <Result>(outcomes: readonly PromiseSettledResult<Result>[]): Result[] =>
-  outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
 
 /** Existing secrets, keyed by the names or ids that the edits use. */
 async function findSecrets(
@@ -145,15 +121,15 @@ async function findSecrets(
   return known
 }
 
-type CheckedRequest = WriteRequest & { readonly ownerId: string; readonly unseen: ReadonlySet<string> }
-
-async function checkRequest(
-  request: WriteRequest,
+async function checkEdits(
+  ctx: CompareContext,
+  access: ProjectAccess,
+  given: readonly Edit[],
+  options: WriteOptions,
   secrets: ReadonlyMap<string, SecretRecord>,
-  unseen: ReadonlySet<string> = new Set(),
-): Promise<CheckedRequest> {
-  const { ctx, access, options } = request
-  const edits = request.edits.map((edit) => {
+  unseen: ReadonlySet<string>,
+): Promise<Pick<Draft, 'edits' | 'ownerId'>> {
+  const edits = given.map((edit) => {
     const secret = secrets.get(edit.key)
     const isUnseen = secret !== undefined && unseen.has(secret.id)
     if (options.mustExist) {
@@ -174,53 +150,43 @@ async function checkRequest(
     keys: edits.map(({ key }) => key),
     secrets: edits.flatMap(({ key }) => secrets.get(key) ?? []),
   })
-  return { ctx, access, edits, options, ownerId, unseen }
+  return { edits, ownerId }
 }
 
 /** So few values need not be measured before they are loaded. */
-const maxEarly = 64
+const maxNamed = 64
 
-/**
- * Reads the stored values by name, together with the secrets: other nodes wait for the lock one round trip less. Undefined
- * if there is no round trip to save, or if the secrets must be known first.
- */
-function readEarly(
+/** The stored values by name, with the same round trip as the secrets. Undefined if the secrets must be known first. */
+async function findNamedValues(
   ctx: WriteContext,
   access: ProjectAccess,
   edits: readonly Edit[],
-): Promise<readonly SealedValue[]> | undefined {
-  if (ctx.engine.kind === 'sqlite') return undefined
-  const environmentIds = [...new Set(edits.map(({ environment }) => environment.id))]
+  environmentIds: readonly string[],
+): Promise<readonly SealedValue[] | undefined> {
   const names = [...new Set(edits.map(({ key }) => key))]
   const isPlain = edits.every(({ key, secret, isPersonal }) => !secret && !isPersonal && !isId(key) && mayExist(key))
-  if (!isPlain || environmentIds.length * names.length > maxEarly) return undefined
-  const reading = ctx.store.secretValues.listPresentByNames(access.project.id, environmentIds, names)
-  ctx.transaction.later(reading)
-  return reading
+  if (!isPlain || environmentIds.length * names.length > maxNamed) return undefined
+  return ctx.store.secretValues.listPresentByNames(access.project.id, environmentIds, names)
 }
 
 /** Loads and decrypts the stored values of these secrets. The workspace lock keeps them unchanged until the commit. */
 async function loadPresent(
   ctx: WriteContext,
   access: ProjectAccess,
-  requests: readonly CheckedRequest[],
+  edits: readonly Edit[],
+  ownerId: string,
   secrets: Map<string, SecretRecord>,
-  early?: Promise<readonly SealedValue[]>,
+  named: readonly SealedValue[] | undefined,
 ): Promise<Present> {
   const { secretValues } = ctx.store
-  const edits = requests.flatMap((request) => request.edits)
-  // Requests with personal values are written alone: see `mayShareWrite`.
-  const ownerId = requests[0]?.ownerId ?? ''
   const names = new Map([...secrets.values()].map(({ id, name }) => [id, name]))
   const allowance = createWriteAllowance(ctx)
   const rows: SealedValue[] = []
   for (const { environmentIds, secretIds } of listBlocks(edits, secrets)) {
-    const isWanted = ({ environmentId, secretId }: SealedValue) =>
-      environmentIds.includes(environmentId) && secretIds.includes(secretId)
     const loaded = await allowance.load(
       maxRowsOf(environmentIds.length * secretIds.length, ownerId),
       () => secretValues.measureOf(environmentIds, secretIds, ownerId),
-      async () => (await early)?.filter(isWanted) ?? secretValues.listOf(environmentIds, secretIds, ownerId),
+      async () => [...(named ?? (await secretValues.listOf(environmentIds, secretIds, ownerId)))],
     )
     for (const row of loaded) rows.push(row)
   }
@@ -248,18 +214,17 @@ function listBlocks(edits: readonly Edit[], secrets: ReadonlyMap<string, SecretR
   return [...Map.groupBy(edits, ({ environment }) => environment.id).values()].map(blockOf)
 }
 
-async function planRequest(request: CheckedRequest, present: Present): Promise<ProjectChange> {
-  const { ctx, access, edits, options, ownerId, unseen } = request
+/** Compares the edits with what is present. The caller checks references for cycles. */
+export function planDraft({ ctx, access, edits, options, ownerId, unseen, present }: Draft): ProjectChange {
   const plan = planEdits(ctx, access, edits, options, present, ownerId)
-  const written = plan.planned.map(({ edit }) => edit)
   if (changesShared(plan, unseen)) {
     requireDeveloper(access)
-    requireDeveloperOf(access, written)
+    requireDeveloperOf(
+      access,
+      plan.planned.map(({ edit }) => edit),
+    )
   }
-  if (written.some(mayRefer)) await checkCycles(ctx, access, plan.planned, ownerId)
-  applyToPresent(present, plan)
-  const results = ctx.isDryRun ? withoutIds(plan.results, unseen) : plan.results
-  return { ...plan, results, ctx, revisions: options.revisions, message: options.message ?? '' }
+  return { ...plan, revisions: options.revisions, message: options.message ?? '' }
 }
 
 /**

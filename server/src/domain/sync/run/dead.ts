@@ -20,7 +20,7 @@ export async function endDeadRuns(services: Services, store: Store, at: number):
     if (held.isExpired === 0 && !isGone(services, held)) continue
     await store.syncLeases.end(held)
     if (!held.run) continue
-    await store.syncRuns.insert({
+    store.syncRuns.insert({
       id: held.run.id,
       syncId: held.id,
       cause: held.triggerNext,

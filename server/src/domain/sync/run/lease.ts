@@ -1,6 +1,6 @@
 /** A run's lease on its sync. A person's decision raises the fence too: the run must then call the vendor no more. */
 import type { Outbound } from '../../../outbound.ts'
-import type { Store } from '../../../store/store.ts'
+import type { ReadStore, Store } from '../../../store/store.ts'
 import type { ClaimedSync } from '../../../store/sync/sync.ts'
 import type { Services } from '../../context.ts'
 import { holdLease, type Lease } from '../../lease.ts'
@@ -14,7 +14,7 @@ export type SyncLease = Pick<Lease, 'lost' | 'renew' | 'write' | 'stopRenewing'>
 
 export function leaseSync(services: Services, { id, fence, leaseUntil }: ClaimedSync): SyncLease {
   const row = {
-    isHeld: (store: Store) => store.syncLeases.isHeld(id, fence),
+    isHeld: (store: ReadStore) => store.syncLeases.isHeld(id, fence),
     renew: (store: Store, until: number) => store.syncLeases.renew(id, fence, until),
   }
   const lease = holdLease(services, `sync:${id}`, row, leaseUntil)

@@ -23,7 +23,7 @@ export type Push = {
   readonly macKey: KeyObject
   readonly fence: number
   /** Runs a transaction, which fails once the run has lost its lease on the sync. */
-  readonly write: (work: (store: Store) => Promise<void>) => Promise<void>
+  readonly write: (work: (store: Store) => Promise<void> | void) => Promise<void>
   readonly retry: RetryOptions
   readonly now: () => number
   readonly explain: (fault: VendorFault) => string
@@ -144,7 +144,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
     const entries = hasDone ? anchored(put) : put
     await write(async (store) => {
       await writeLedger(store, owner, entries)
-      await store.syncLedger.remove(syncId, remove)
+      store.syncLedger.remove(syncId, remove)
     })
     const worst = [...results.values()].flatMap((result) => ('fault' in result ? asFault(result.fault) : []))
     ended ??= worst.find((failure) => !isOfOneName(failure))

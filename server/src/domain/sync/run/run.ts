@@ -236,7 +236,7 @@ async function begin(
   if (Object.keys(after).length === 0) return
   await inTransaction(ctx, sync.workspaceId, async (ctx) => {
     await lease.renew(ctx.store)
-    await record(ctx, {
+    record(ctx, {
       chain: sync.workspaceId,
       action: 'PUSH',
       entity: { type: 'sync', id: sync.id, name: sync.name },
@@ -288,7 +288,7 @@ async function conclude(
     if (!isHeld && !(await lease.release(store, at))) return
     if (isHeld && isRemoved) return void (await store.syncs.remove(sync.id, sync.workspaceId))
     if (!isWorthTelling) return
-    await store.syncRuns.insert(run)
-    await store.syncRuns.trim(sync.id, keptRuns)
+    store.syncRuns.insert(run)
+    store.syncRuns.trim(sync.id, keptRuns)
   })
 }

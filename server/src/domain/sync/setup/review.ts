@@ -206,10 +206,10 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
       updatedAt: at,
     }
     await ctx.store.syncs.save(next, { live, draft: null })
-    if (isElsewhere) await ctx.store.syncLedger.clear(sync.id)
+    if (isElsewhere) ctx.store.syncLedger.clear(sync.id)
     else await noteUpdates(ctx, { syncId: sync.id, macKey: macKeyOf(macKey) }, inspection)
     await ctx.store.syncSources.set(sync.id, source.environmentIds)
-    await record(ctx, {
+    record(ctx, {
       chain: workspaceId,
       action: 'UPDATE',
       entity: { type: 'sync', id: sync.id, name: sync.name },

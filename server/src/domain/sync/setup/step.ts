@@ -161,7 +161,7 @@ async function saveDraft(ctx: Context, setup: Setup, step: FlowAnswers['step'], 
     const at = ctx.now()
     await ctx.store.syncs.save({ ...current, draftUntil: at + draftLifeMs, updatedAt: at }, { live, draft })
     const place = { chain: current.workspaceId, projectId: current.projectId }
-    await record(ctx, { ...place, action: 'UPDATE', entity: syncEntity(current), after: { step } })
+    record(ctx, { ...place, action: 'UPDATE', entity: syncEntity(current), after: { step } })
   })
 }
 
@@ -211,6 +211,6 @@ async function renewCredential(ctx: Context, setup: Setup, credential: Values): 
     await ctx.store.syncs.save(next, { live: { ...live, credential, credentialBy: ctx.actor.userId }, draft: null })
     const place = { chain: current.workspaceId, projectId: current.projectId }
     const [before, after] = [{ state: current.state }, { state: 'active', credential: 'renewed' }]
-    await record(ctx, { ...place, action: 'UPDATE', entity: syncEntity(current), before, after })
+    record(ctx, { ...place, action: 'UPDATE', entity: syncEntity(current), before, after })
   })
 }

@@ -57,7 +57,7 @@ export async function startSync(ctx: Context, { slug }: ProviderPath, body: NewS
     }
     await ctx.store.syncs.insert(sync, { live: null, draft: {} })
     const after = { provider: sync.provider, state: sync.state }
-    await record(ctx, { chain: workspaceId, action: 'CREATE', entity: syncEntity(sync), projectId: project.id, after })
+    record(ctx, { chain: workspaceId, action: 'CREATE', entity: syncEntity(sync), projectId: project.id, after })
   })
   return { syncConfigId }
 }

@@ -15,7 +15,7 @@ import {
 } from '../../../../../test/harness.ts'
 import { newId } from '../../../crypto/id.ts'
 import { defaultPreferences } from '../../../domain/account/me.ts'
-import { createStore } from '../../../store/store.ts'
+import { storeOver } from '../../../store/store.ts'
 import type { Grants } from '../../../store/workspace/grant.ts'
 
 const none: Scope = { all: false, teams: [], projects: [], environments: [] }
@@ -85,7 +85,7 @@ async function addServiceAccount(name: string): Promise<string> {
   const id = newId()
   const grants: Grants = [{ role: 'developer', scope: { ...none, projects: [blog.id] } }]
   await engine.transaction('service account', async ({ db }) => {
-    await createStore(db, keys).serviceAccounts.insert({
+    await storeOver(db, keys).serviceAccounts.insert({
       id,
       workspaceId,
       name,
@@ -287,7 +287,7 @@ test('1,000 people at 100 environments need as many queries as a few', async () 
 async function addPeople(count: number): Promise<void> {
   const { engine, keys, now, snapshots } = service.app.services
   await engine.transaction('people', async ({ db }) => {
-    const { accounts, members } = createStore(db, keys)
+    const { accounts, members } = storeOver(db, keys)
     const createdAt = now()
     for (let index = 0; index < count; index++) {
       const userId = newId()

@@ -13,7 +13,7 @@ import {
   type TestUser,
 } from '../../../../../test/harness.ts'
 import { times } from '../../../../../test/tier.ts'
-import { createStore } from '../../../store/store.ts'
+import { storeOver } from '../../../store/store.ts'
 
 let service: TestService
 let owner: TestUser
@@ -145,13 +145,13 @@ test('a narrower scope applies to the next response, whatever ETag is sent', asy
   const before = await Promise.all(paths.map((path) => read(path)))
   const { services } = service.app
   await services.engine.transaction('test:narrow', async ({ db }) => {
-    const store = createStore(db, services.keys)
+    const store = storeOver(db, services.keys)
     const { members } = await store.members.list(workspaceId)
     const member = members.find(({ id }) => id === person.memberId)
     const scope = { ...wide, projects: [], environments: [place.dev] }
     if (member)
       await store.members.update({ ...member, grants: [{ role: member.grants[0].role, scope }] }, services.now())
-    await store.changes.append('workspace', workspaceId, services.now())
+    store.changes.append('workspace', workspaceId, services.now())
   })
   services.snapshots.drop(workspaceId)
   for (const [index, path] of paths.entries()) {

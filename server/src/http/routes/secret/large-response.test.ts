@@ -141,10 +141,10 @@ if (engine === 'sqlite') {
     test.each(['/secret?environmentId=development', '/secret/export?environmentId=development'])(
       'are built one at a time per workspace: GET %s',
       async (path) => {
-        const { engine, reads } = service.app.services
+        const { engine } = service.app.services
         const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
         const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
-        const recording = vi.spyOn(reads, 'record')
+        const recording = vi.spyOn(engine, 'commit')
         const holding = engine.transaction(body.id, () => isReleased)
         const asked = Array.from({ length: 6 }, () => fetchPlainly(project, path))
         try {

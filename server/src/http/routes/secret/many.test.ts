@@ -28,16 +28,18 @@ async function countStatements(work: () => Promise<unknown>): Promise<number> {
       return ask(...asked)
     }
   }
-  const countedDb = ({ one, all, run, runMany }: Db): Db => ({
-    one: counted(one) as Db['one'],
-    all: counted(all) as Db['all'],
-    run: counted(run),
-    runMany: counted(runMany) as Db['runMany'],
+  const countedDb = (db: Db): Db => ({
+    one: counted(db.one) as Db['one'],
+    all: counted(db.all) as Db['all'],
+    pick: counted(db.pick) as Db['pick'],
+    count: counted(db.count),
+    write: counted(db.write),
+    writeMany: counted(db.writeMany) as Db['writeMany'],
   })
-  const counting: Engine['transaction'] = (lock, work, rows) =>
+  const counting: Engine['transaction'] = (lock, work, options) =>
     lock === workspaceId
-      ? run(lock, (transaction) => work({ ...transaction, db: countedDb(transaction.db) }), rows)
-      : run(lock, work, rows)
+      ? run(lock, (transaction) => work({ ...transaction, db: countedDb(transaction.db) }), options)
+      : run(lock, work, options)
   Reflect.set(engine, 'transaction', counting)
   await work().finally(() => Reflect.set(engine, 'transaction', run))
   expect(count).toBeGreaterThan(3)

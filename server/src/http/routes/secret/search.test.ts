@@ -11,7 +11,7 @@ import {
 } from '../../../../../test/harness.ts'
 import { createSecretProject, type SecretProject } from '../../../../../test/secret-project.ts'
 import { newId } from '../../../crypto/id.ts'
-import { createStore } from '../../../store/store.ts'
+import { storeOver } from '../../../store/store.ts'
 
 let service: TestService
 let owner: TestUser
@@ -174,7 +174,7 @@ describe('a workspace with more names than a request reads', () => {
         id: newId(),
         name: `BULK_${String(index).padStart(6, '0')}`,
       }))
-      await createStore(db, services.keys).secrets.insertMany(rows)
+      await storeOver(db, services.keys).secrets.insertMany(rows)
     })
   })
 

@@ -16,7 +16,7 @@ import {
 } from '../../../../../test/harness.ts'
 import { createServiceAccount, createServiceToken } from '../../../../../test/service-account.ts'
 import { newId } from '../../../crypto/id.ts'
-import { createStore } from '../../../store/store.ts'
+import { storeOver } from '../../../store/store.ts'
 
 const list = '/v1/workspace/main/service-account'
 const dayMs = 24 * 3_600_000
@@ -131,7 +131,7 @@ test(`a workspace has at most ${maxServiceAccounts} service accounts`, async () 
   const missing = maxServiceAccounts - (await readAll()).length
   const grants = [{ role: 'member', scope: everything }] as const
   await engine.transaction('accounts', async ({ db }) => {
-    const { serviceAccounts } = createStore(db, keys)
+    const { serviceAccounts } = storeOver(db, keys)
     for (let index = 0; index < missing; index++) {
       const account = {
         id: newId(),
@@ -153,7 +153,7 @@ test(`a workspace has at most ${maxServiceAccounts} service accounts`, async () 
   const created = await ask<ServiceAccount>('POST', list, body)
   expect(created.status).toBe(201)
   await engine.transaction('accounts', async ({ db }) => {
-    const { serviceAccounts } = createStore(db, keys)
+    const { serviceAccounts } = storeOver(db, keys)
     for (const { id, name } of await readAll())
       if (name.startsWith('filler')) await serviceAccounts.remove(id, workspaceId)
   })

@@ -135,9 +135,9 @@ describe('refused with 409:', () => {
     await expectRefused(revoked.id, id, 'This token is revoked: create a new one for the service account.')
     const { keys, engine } = service.app.services
     const short = await createToken(service, owner.session, { expiresIn: '24h' })
-    const { createStore } = await import('../../../store/store.ts')
+    const { storeOver } = await import('../../../store/store.ts')
     await engine.transaction('test', async ({ db }) => {
-      const store = createStore(db, keys)
+      const store = storeOver(db, keys)
       const record = await store.tokens.find(short.id, workspaceId)
       if (!record) throw new Error('the token is missing')
       await store.tokens.removeOf(owner.id, workspaceId)

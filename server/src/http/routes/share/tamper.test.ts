@@ -85,10 +85,10 @@ describe('a row with a changed', () => {
 test('a row that is changed after it was found cannot be opened, and no view is taken', async () => {
   const { id, token } = await project.make({ content: 'x', maxViews: 1 })
   const { engine } = service.app.services
-  const join = engine.joinTransaction
-  const joined = vi.spyOn(engine, 'joinTransaction').mockImplementationOnce(async (...asked) => {
+  const { commit } = engine
+  const joined = vi.spyOn(engine, 'commit').mockImplementationOnce(async (lock, job, options) => {
     await set(id, 'max_views', 2)
-    return join(...asked)
+    return commit(lock, job, options)
   })
   try {
     expectGone(await project.view(token))

@@ -63,7 +63,7 @@ test.each([
   // The claim of a process that has ended.
   const { pid } = spawnSync(process.execPath, ['--version'])
   const run = JSON.stringify({ ...died.run, pid, since: 0, ...changed })
-  await services.engine.transaction('test', ({ db }) => db.run(sql`update sync set run = ${run} where id = ${id}`))
+  await services.engine.transaction('test', ({ db }) => db.count(sql`update sync set run = ${run} where id = ${id}`))
   const isHere = !('host' in changed) || engine === 'sqlite'
   const restarted = { ...services, startedAt: services.now() + 1 }
   expect((await claimSync(services))?.id).toBeUndefined()
@@ -119,7 +119,7 @@ test('a sync that is paused while it is being claimed is not run', async () => {
   const id = await setUpSync(world)
   const { services } = world.service.app
   const { claim } = await services.engine.transaction('test', async ({ db }) => {
-    await db.run(sql`update sync set state = 'paused', due_at = null where id = ${id}`)
+    await db.count(sql`update sync set state = 'paused', due_at = null where id = ${id}`)
     const claim = claimSync(services)
     // Long enough for the claim to wait at the row.
     await new Promise((resolve) => setTimeout(resolve, 200))

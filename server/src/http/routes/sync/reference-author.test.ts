@@ -131,4 +131,4 @@ test('changing an author in the database makes the value unreadable', async () =
 })
 
 const run = (query: ReturnType<typeof sql>) =>
-  world.service.app.services.engine.transaction('test', ({ db }) => db.run(query))
+  world.service.app.services.engine.transaction('test', ({ db }) => db.count(query))

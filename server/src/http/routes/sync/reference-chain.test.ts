@@ -295,4 +295,4 @@ describe('a value written by a machine', () => {
 })
 
 const run = (query: ReturnType<typeof sql>) =>
-  world.service.app.services.engine.transaction('test', ({ db }) => db.run(query))
+  world.service.app.services.engine.transaction('test', ({ db }) => db.count(query))

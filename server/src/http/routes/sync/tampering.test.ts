@@ -27,7 +27,7 @@ beforeEach(async () => {
 
 const state = () => Object.fromEntries(world.fake.state())
 const run = (query: ReturnType<typeof sql>) =>
-  world.service.app.services.engine.transaction('test', ({ db }) => db.run(query))
+  world.service.app.services.engine.transaction('test', ({ db }) => db.count(query))
 
 test.each(['new', 'pending', 'synced'])(
   'an inserted ledger row (%s) neither deletes nor overwrites an entry',

@@ -12,7 +12,7 @@ import {
 import { newKey } from '../../../crypto/envelope.ts'
 import { newId } from '../../../crypto/id.ts'
 import { everything } from '../../../domain/scope.ts'
-import { createStore } from '../../../store/store.ts'
+import { storeOver } from '../../../store/store.ts'
 
 const tokens = '/v1/workspace/main/tokens'
 const wish = { name: 'ci', permission: 'read', scope: { all: true }, expiresIn: '24h' }
@@ -36,7 +36,7 @@ async function addTokens(createdBy: string, count: number, endedAt: number | nul
   const { engine, keys } = service.app.services
   const ids = Array.from({ length: count }, () => newId())
   await engine.transaction('tokens', async ({ db }) => {
-    const { tokens } = createStore(db, keys)
+    const { tokens } = storeOver(db, keys)
     for (const id of ids) {
       await tokens.insert({
         id,

@@ -121,8 +121,8 @@ test('a token loses the rights that its creator loses', async () => {
   expect(membership?.grants[0].role).toBe('developer')
   expect(await statusOf(token)).toBe(200)
   await engine.transaction('test', async ({ db }) => {
-    const { createStore } = await import('../../../store/store.ts')
-    await createStore(db, service.app.services.keys).members.remove(membership?.id ?? '', workspaceId)
+    const { storeOver } = await import('../../../store/store.ts')
+    await storeOver(db, service.app.services.keys).members.remove(membership?.id ?? '', workspaceId)
   })
   snapshots.drop(workspaceId)
   expect(await statusOf(token)).toBe(401)
