@@ -101,7 +101,7 @@ export const recordAct = (ctx: Context, event: AuditEvent): Promise<void> => com
 /** Appends an entry that goes with no change. The caller's rights are checked again under the lock of the chain. */
 export function commitEntry(ctx: Context, entry: Entry): Promise<void> {
   const { chain } = entry
-  const job: Job<void, void, Outcome> = {
+  const job: Job<unknown, void, Outcome> = {
     read: (db) => confirmOver(ctx, db),
     plan: () => ({ result: undefined, note: { ...newOutcome(), entries: [entry] } }),
     link: outcomeLink(ctx),
@@ -109,9 +109,9 @@ export function commitEntry(ctx: Context, entry: Entry): Promise<void> {
   return ctx.engine.commit(chain, job, { rows: headRows([chain]) })
 }
 
-/** Confirms the caller's rights by what a transaction reads. */
-export async function confirmOver(ctx: Context, db: Db): Promise<void> {
-  if (mayHaveChanged(ctx)) await confirmWithin({ ...ctx, store: storeOver(db, ctx.keys) })
+/** Confirms the caller's rights by what a transaction reads. Undefined where nothing has changed. */
+export function confirmOver(ctx: Context, db: Db): Promise<void> | undefined {
+  return mayHaveChanged(ctx) ? confirmWithin({ ...ctx, store: storeOver(db, ctx.keys) }) : undefined
 }
 
 /** For bookkeeping without an actor or audit entry, such as counters and times of last use. */

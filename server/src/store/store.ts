@@ -117,12 +117,11 @@ const lazyTables = Object.create(
   ),
 )
 
-const stores = new WeakMap<Db, Store>()
+const ownStore = Symbol('store')
 
 /** All stores over one database handle: made once, also for jobs that share a commit. */
-export function storeOver(db: Db, keys: Keys): Store {
+export function storeOver(db: Db & { [ownStore]?: Store }, keys: Keys): Store {
   const handle: Handle = { db, keys }
-  const store: Store = stores.get(db) ?? Object.assign(Object.create(lazyTables), handle)
-  stores.set(db, store)
-  return store
+  db[ownStore] ??= Object.assign(Object.create(lazyTables), handle) as Store
+  return db[ownStore]
 }

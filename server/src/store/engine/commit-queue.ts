@@ -5,8 +5,8 @@
  */
 import { yieldToEventLoop } from '../../event-loop.ts'
 import { isFailure } from '../../failure.ts'
+import { askTogether } from './ask-together.ts'
 import { createDrafts } from './draft.ts'
-import { createJointReader } from './joint-reader.ts'
 import { type Connection, type OpenTransaction, openTransaction } from './open-transaction.ts'
 import { type Job, type Link, type Linked, readOnly, type Transaction, type TransactionOptions } from './sql.ts'
 
@@ -23,12 +23,23 @@ type Joined = Caller & {
   readonly job: AnyJob
   /** Set once a commit with others has failed: then each job runs by itself. */
   readonly isAlone: boolean
+  /** How often it ran into another transaction. */
+  readonly conflicts: number
 }
 type Task = Alone | Joined
 
 /** The turn of the event loop in which the plans of one commit run is bounded by their number and size. */
 const maxJobs = 64
 const maxBytes = 256 * 1024
+
+/** A job that runs into other transactions again and again is refused. */
+const maxConflicts = 3
+
+/**
+ * Callers who were answered together mostly come back together, a moment later: the next commit waits until nobody has
+ * come for this long. Without it, two groups of callers take turns, and each waits for the commits of both.
+ */
+const quietMs = 0.15
 
 export type CommitQueue = {
   run<Result, Note>(work: (transaction: Transaction) => Promise<Result>, options?: AloneOptions<Note>): Promise<Result>
@@ -51,6 +62,8 @@ export function createCommitQueue(begin: () => Promise<Connection>, options: Opt
   const waiting: Task[] = []
   let isRunning = false
   let hardening = 0
+  /** How many jobs the next commit can expect: those that wait, and the callers who were answered last. */
+  let expected = 0
   /** The last wait for the disk; it never fails. */
   let disk: Promise<void> | undefined
 
@@ -60,7 +73,10 @@ export function createCommitQueue(begin: () => Promise<Connection>, options: Opt
       // arrive while the disk is busy, because the next commit would wait for it anyway.
       await yieldToEventLoop()
       const [first] = waiting
-      if (first && 'job' in first) await disk
+      if (first && 'job' in first) {
+        await disk
+        await gather()
+      }
       await runNext()
     }
     isRunning = false
@@ -72,6 +88,17 @@ export function createCommitQueue(begin: () => Promise<Connection>, options: Opt
     if (isRunning) return
     isRunning = true
     drain()
+  }
+
+  async function gather(): Promise<void> {
+    let count = waiting.length
+    let changedAt = performance.now()
+    while (count < Math.min(expected, maxJobs) && performance.now() - changedAt < quietMs) {
+      await yieldToEventLoop()
+      if (waiting.length > count) changedAt = performance.now()
+      count = waiting.length
+    }
+    expected = 0
   }
 
   async function runNext(): Promise<void> {
@@ -139,6 +166,7 @@ export function createCommitQueue(begin: () => Promise<Connection>, options: Opt
       const [first] = joined
       const answer = () => {
         for (const { task, isRefused, value } of outcomes) (isRefused ? task.reject : task.resolve)(value)
+        expected = waiting.length + outcomes.length
       }
       if (notes.length === 0) {
         await transaction.rollback()
@@ -153,10 +181,14 @@ export function createCommitQueue(begin: () => Promise<Connection>, options: Opt
     } catch (error) {
       await transaction.rollback().catch(() => undefined)
       tell(linked?.settled)
+      const hasConflict = isPassing?.(error) ?? false
       // Storage that is away may have committed, or would fail each job again.
-      const isAway = isFailure(error, 'unavailable') && !isPassing?.(error)
-      if (joined.length > 1 && !isAway) waiting.unshift(...joined.map((task) => ({ ...task, isAlone: true })))
-      else {
+      const isAway = isFailure(error, 'unavailable') && !hasConflict
+      const mayRepeat = hasConflict ? joined.every(({ conflicts }) => conflicts < maxConflicts) : joined.length > 1
+      if (mayRepeat && !isAway) {
+        const repeated = ({ conflicts, ...task }: Joined) => ({ ...task, conflicts: conflicts + (hasConflict ? 1 : 0) })
+        waiting.unshift(...joined.map((task) => ({ ...repeated(task), isAlone: true })))
+      } else {
         onFailure?.(error)
         for (const { reject } of joined) reject(error)
       }
@@ -193,7 +225,9 @@ export function createCommitQueue(begin: () => Promise<Connection>, options: Opt
     run: <Result, Note>(work: (transaction: Transaction) => Promise<Result>, options: AloneOptions<Note> = {}) =>
       new Promise<Result>((resolve, reject) => add({ work, options, resolve, reject } as Alone)),
     commit: <Read, Result, Note>(lock: string, job: Job<Read, Result, Note>) =>
-      new Promise<Result>((resolve, reject) => add({ lock, job, isAlone: false, resolve, reject } as Joined)),
+      new Promise<Result>((resolve, reject) =>
+        add({ lock, job, isAlone: false, conflicts: 0, resolve, reject } as Joined),
+      ),
     get isIdle() {
       return !isRunning && hardening === 0
     },
@@ -210,8 +244,12 @@ async function planAll(
   transaction: OpenTransaction,
   joined: readonly Joined[],
 ): Promise<{ outcomes: Outcome[]; notes: unknown[] }> {
-  const db = readOnly(createJointReader(transaction.db))
-  const read = await Promise.allSettled(joined.map(({ job }) => job.read(db)))
+  const db = readOnly(transaction.db)
+  const answers = await askTogether(
+    db,
+    joined.flatMap(({ job }) => job.asks ?? []),
+  )
+  const read = await Promise.allSettled(joined.map(async ({ job }) => job.read(db, answers)))
   transaction.requireWhole()
   const drafts = createDrafts()
   const notes: unknown[] = []

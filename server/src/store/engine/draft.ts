@@ -4,8 +4,7 @@
  */
 import { type Db, type Desk, type Sql, type Writer, writeOnly } from './sql.ts'
 
-type Insert = { readonly query: Sql; readonly key: string | undefined }
-type Addition = { readonly query: Sql } | { readonly inserts: readonly Insert[] }
+type Addition = { readonly query: Sql; readonly key: unknown; readonly isRow: boolean }
 
 export type Draft = {
   readonly desk: Desk
@@ -21,16 +20,31 @@ type Drafts = {
 }
 
 export function createDrafts(): Drafts {
-  const kept: Addition[] = []
+  /** Statements by their key, and rows by their template: those of the first plan come first. */
+  const kept = new Map<unknown, Sql | Map<unknown, Sql>>()
   const known = new Map<string, unknown>()
   let own: Addition[] = []
   const db = writeOnly({
-    write: (query) => void own.push({ query }),
+    write: (query, key) => void own.push({ query, key: key ?? query, isRow: false }),
     writeMany: (rows, insert, keyOf) => {
-      const inserts = rows.map((row) => ({ query: insert(row), key: keyOf?.(row) }))
-      if (inserts.length > 0) own.push({ inserts })
+      for (const row of rows) {
+        const query = insert(row)
+        own.push({ query, key: keyOf?.(row) ?? query, isRow: true })
+      }
     },
   })
+
+  function keep({ query, key, isRow }: Addition): void {
+    if (!isRow) {
+      // The last statement with a key stands, and comes after everything that was added before it.
+      kept.delete(key)
+      kept.set(key, query)
+      return
+    }
+    const rows = kept.get(query.strings)
+    if (rows instanceof Map) rows.set(key, query)
+    else kept.set(query.strings, new Map([[key, query]]))
+  }
 
   return {
     db,
@@ -43,31 +57,16 @@ export function createDrafts(): Drafts {
           set: (name, value) => void learned.set(name, value),
         },
         keep() {
-          kept.push(...own)
+          own.forEach(keep)
           for (const [name, value] of learned) known.set(name, value)
         },
       }
     },
     writeTo(db) {
-      const isMerged = new Set<TemplateStringsArray>()
-      for (const addition of kept) {
-        if ('query' in addition) {
-          db.write(addition.query)
-          continue
-        }
-        const template = addition.inserts[0]?.query.strings
-        if (!template || isMerged.has(template)) continue
-        isMerged.add(template)
-        db.writeMany(mergeInserts(kept, template), ({ query }) => query)
+      for (const addition of kept.values()) {
+        if (addition instanceof Map) db.writeMany([...addition.values()], (query) => query)
+        else db.write(addition)
       }
     },
   }
-}
-
-/** All inserts from this template. Of several rows with one key, the last one stands. */
-function mergeInserts(kept: readonly Addition[], template: TemplateStringsArray): Insert[] {
-  const inserts = kept.flatMap((addition) =>
-    'inserts' in addition && addition.inserts[0]?.query.strings === template ? addition.inserts : [],
-  )
-  return [...new Map(inserts.map((insert, index) => [insert.key ?? index, insert])).values()]
 }

@@ -107,14 +107,11 @@ export function openTransaction(connection: Connection): OpenTransaction {
     list.push({ run, asFailure })
   }
 
-  const all = <Row>(query: Sql) => answered(() => ask.all<Row>(query))
-
   const db: Db = {
     one: (query) => answered(() => ask.one(query)),
-    all,
-    pick: (keys, query) => all(query(keys)),
+    all: (query) => answered(() => ask.all(query)),
     count: (query) => answered(() => ask.count(query)),
-    write: add,
+    write: (query) => add(query),
     writeMany: (rows, query) => {
       if (rows.length > 0) add({ inserts: rows.map(query) })
     },

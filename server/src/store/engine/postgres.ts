@@ -82,7 +82,6 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
     kind: 'postgres',
     one,
     all,
-    pick: (keys, query) => all(query(keys)),
     transaction: (lock, work, options) => queueFor(lock, options?.rows).run(work, options),
     commit: (lock, job, { rows } = {}) => queueFor(lock, rows).commit(lock, job),
     onRefusal: refusals.listen,

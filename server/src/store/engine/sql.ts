@@ -34,17 +34,12 @@ export const skipLocked: Fragment = { sqlite: '', postgres: 'for update skip loc
 export type Reader = {
   one<Row>(query: Sql): Promise<Row | undefined>
   all<Row>(query: Sql): Promise<Row[]>
-  /** The rows with one of these keys. Jobs that share a commit ask for the keys of all with one query. */
-  pick<Row>(
-    keys: readonly string[],
-    query: (keys: readonly string[]) => Sql,
-    keyOf: (row: Row) => string,
-  ): Promise<Row[]>
 }
 
 /** Additions to a transaction. Nobody waits for them: the engine sends them before the next question, or with the commit. */
 export type Writer = {
-  write(query: Sql): void
+  /** Of several additions with one `key`, only the last is sent when those of several jobs are merged. */
+  write(query: Sql, key?: string): void
   /**
    * One insert for many rows, in as few round trips as the engine allows. The template has one `values (…)` group. With
    * `keyOf`, the last of several rows with one key stands when the inserts of several jobs are merged.
@@ -67,7 +62,6 @@ export function readOnly(reader: Reader): Db {
   return {
     one: (query) => reader.one(query),
     all: (query) => reader.all(query),
-    pick: (keys, query, keyOf) => reader.pick(keys, query, keyOf),
     count: async () => refuse(),
     write: refuse,
     writeMany: refuse,
@@ -79,7 +73,7 @@ export function writeOnly({ write, writeMany }: Writer): Db {
   const refuse = async () => {
     throw new Error('a plan has read all that it needs')
   }
-  return { one: refuse, all: refuse, pick: refuse, count: refuse, write, writeMany }
+  return { one: refuse, all: refuse, count: refuse, write, writeMany }
 }
 
 /** One transaction. It ends with the promise of its work: no statement may come later. */
@@ -110,14 +104,29 @@ export type Link<Note> = {
   asFailure(error: unknown): unknown
 }
 
+/** A question for the rows with one key. The jobs of a commit that ask in the same scope share one query. */
+export type Ask<Row> = {
+  /** Names the query and everything in it but the keys. */
+  readonly scope: string
+  readonly key: string
+  query(keys: readonly string[]): Sql
+  keyOf(row: Row): string
+}
+
+/** The answers to the asks of a commit. */
+export type Answers = {
+  of<Row>(ask: Ask<Row>): readonly Row[]
+}
+
 /**
- * A frequent, small piece of work, which shares a transaction with others of the same lock. All jobs read first; then each
- * plans in turn, on what it has read and on what the plans before it have left on the desk. A job that throws is refused
- * alone, and has written nothing. `Note` is what its plan leaves for the link.
+ * A frequent, small piece of work, which shares a transaction with others of the same lock. All jobs ask and read first;
+ * then each plans in turn, on what it has read and on what the plans before it have left on the desk. A job that throws is
+ * refused alone, and has written nothing. `Note` is what its plan leaves for the link.
  */
 export type Job<Read, Result, Note> = {
+  readonly asks?: readonly Ask<unknown>[]
   /** May run twice, like `plan`: if a commit fails, each of its jobs is repeated alone. Only asks. */
-  read(db: Db): Promise<Read>
+  read(db: Db, answers: Answers): Read | Promise<Read>
   /** Only writes; has no effect beside `db` and `desk`, and takes less than 10 ms. */
   plan(read: Read, desk: Desk, db: Db): { readonly result: Result; readonly note: Note }
   /** Bytes that the plan handles: they bound how many jobs share a commit. */

@@ -55,7 +55,6 @@ export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
     kind: 'sqlite',
     one,
     all,
-    pick: (keys, query) => all(query(keys)),
     transaction: (_lock, work, options) => queue.run(work, options),
     commit: (lock, job) => queue.commit(lock, job),
     onRefusal: refusals.listen,

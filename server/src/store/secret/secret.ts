@@ -142,13 +142,9 @@ export function secretStore(db: Db) {
 
     async listByNames(projectId: string, names: readonly string[]): Promise<SecretRecord[]> {
       if (names.length === 0) return []
-      return db.pick<SecretRecord>(
-        names,
-        (names) => sql`
+      return db.all<SecretRecord>(sql`
         select ${columns} from secret
-        where project_id = ${projectId} and name ${anyOf(names)} and trashed_at is null and ${isNamedSo}`,
-        ({ name }) => name,
-      )
+        where project_id = ${projectId} and name ${anyOf(names)} and trashed_at is null and ${isNamedSo}`)
     },
 
     async listByIds(projectId: string, ids: readonly string[]): Promise<SecretRecord[]> {

@@ -3,6 +3,7 @@ import type { KeyObject } from 'node:crypto'
 import { associatedData, keyVersionOf, open, seal } from '../../crypto/envelope.ts'
 import type { Reader } from '../engine/sql.ts'
 import { findEnvironmentKey, type Keys, newestEnvironmentKey } from '../key/key.ts'
+import type { StoredEnvironment } from './stored-value.ts'
 
 /** Location of a value. The seal is bound to it, and to the version and the key version. */
 export type ValuePlace = {
@@ -14,12 +15,19 @@ export type ValuePlace = {
   readonly ownerId: string
 }
 
+type SealedVersion = { readonly version: number; readonly sealed: Uint8Array; readonly authors: string }
+
 /** Decrypted environment keys, cached with the workspace snapshot and dropped with it. */
 export type KeyMemory = {
   readonly byVersion: Map<string, KeyObject>
   readonly newest: Map<string, NewestKey>
 }
 type NewestKey = { readonly version: number; readonly key: KeyObject }
+
+/** The newest key in memory may have been rotated away. */
+export function forgetOldKey({ environmentId, keyVersion }: StoredEnvironment, memory: KeyMemory): void {
+  if (memory.newest.get(environmentId)?.version !== keyVersion) memory.newest.delete(environmentId)
+}
 
 /** `open` works at once if the key is in memory: for a thousand values, promises would cost as much as their decryption. */
 export function valueSeals(db: Reader, keys: Keys) {
@@ -38,6 +46,18 @@ export function valueSeals(db: Reader, keys: Keys) {
       }
     },
 
+    /** True if a value can be opened, and a new one sealed, without a question. */
+    hasKeys(place: ValuePlace, sealed: Uint8Array | null, { newest, byVersion }: KeyMemory): boolean {
+      if (!newest.has(place.environmentId)) return false
+      return sealed === null || byVersion.has(keyName(place, keyVersionOf(sealed)))
+    },
+
+    /** Afterwards there are keys as `hasKeys` asks for. */
+    async loadKeys(place: ValuePlace, sealed: Uint8Array | null, memory: KeyMemory): Promise<void> {
+      await this.loadNewestKeys([place.environmentId], place.workspaceId, memory)
+      if (sealed !== null && !this.hasKeys(place, sealed, memory)) await loadKey(place, keyVersionOf(sealed), memory)
+    },
+
     /** Needs the newest key of the environment in memory. */
     seal(place: ValuePlace, version: number, value: string, authors: string, memory: KeyMemory): Buffer {
       const newest = memory.newest.get(place.environmentId)
@@ -46,18 +66,24 @@ export function valueSeals(db: Reader, keys: Keys) {
       return seal(key, keyVersion, valueData(place, version, authors, keyVersion), Buffer.from(value, 'utf8'))
     },
 
-    open(
-      place: ValuePlace,
-      row: { version: number; sealed: Uint8Array; authors: string },
-      memory: KeyMemory,
-    ): string | Promise<string> {
+    open(place: ValuePlace, row: SealedVersion, memory: KeyMemory): string | Promise<string> {
       const keyVersion = keyVersionOf(row.sealed)
-      const openWith = (key: KeyObject) =>
-        open(key, valueData(place, row.version, row.authors, keyVersion), row.sealed).toString('utf8')
       const key = memory.byVersion.get(keyName(place, keyVersion))
-      return key ? openWith(key) : loadKey(place, keyVersion, memory).then(openWith)
+      if (key) return openWith(key, place, row)
+      return loadKey(place, keyVersion, memory).then((loaded) => openWith(loaded, place, row))
+    },
+
+    /** Needs the key of the value in memory. */
+    openAtOnce(place: ValuePlace, row: SealedVersion, memory: KeyMemory): string {
+      const key = memory.byVersion.get(keyName(place, keyVersionOf(row.sealed)))
+      if (!key) throw new Error('the key of the value was not loaded')
+      return openWith(key, place, row)
     },
   }
+}
+
+function openWith(key: KeyObject, place: ValuePlace, { version, authors, sealed }: SealedVersion): string {
+  return open(key, valueData(place, version, authors, keyVersionOf(sealed)), sealed).toString('utf8')
 }
 
 const keyName = ({ environmentId }: ValuePlace, version: number) => `${environmentId}:${version}`

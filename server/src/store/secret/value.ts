@@ -4,7 +4,8 @@ import { Failure } from '../../failure.ts'
 import { anyOf, type Db, fragment, type Sql, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
 import { sealedSize, sizeOf } from './row-size.ts'
-import { type KeyMemory, type ValuePlace, valueSeals } from './value-seal.ts'
+import { type EnvironmentCount, environmentsQuery, type StoredEnvironment } from './stored-value.ts'
+import { forgetOldKey, type KeyMemory, type ValuePlace, valueSeals } from './value-seal.ts'
 
 export type SealedValue = {
   readonly environmentId: string
@@ -69,23 +70,19 @@ export function secretValueStore(db: Db, keys: Keys) {
 
     /**
      * Call before sealing anything in a transaction, because cached keys may be stale. A value sealed with a key that
-     * was rotated away could never be opened, and a deleted environment must take no values. Returns the revisions of
-     * the environments.
+     * was rotated away could never be opened, and a deleted environment must take no values. Returns the counts of the
+     * environments.
      */
     async requireNewestKeys(
       environmentIds: readonly string[],
       workspaceId: string,
       memory: KeyMemory,
-    ): Promise<ReadonlyMap<string, number>> {
-      const rows = await db.all<{ environmentId: string; revision: number; version: number | null }>(sql`
-        select e.id as "environmentId", e.revision, max(k.version) as version
-        from environment e left join environment_key k on k.environment_id = e.id and k.workspace_id = e.workspace_id
-        where e.id ${anyOf(environmentIds)} and e.workspace_id = ${workspaceId} group by e.id`)
+    ): Promise<ReadonlyMap<string, EnvironmentCount>> {
+      const rows = await db.all<StoredEnvironment>(environmentsQuery(workspaceId, environmentIds))
       if (rows.length < environmentIds.length) throw new Failure('notFound')
-      for (const { environmentId, version } of rows) {
-        if (memory.newest.get(environmentId)?.version !== version) memory.newest.delete(environmentId)
-      }
-      return new Map(rows.map(({ environmentId, revision }) => [environmentId, revision]))
+      for (const row of rows) forgetOldKey(row, memory)
+      await this.loadNewestKeys(environmentIds, workspaceId, memory)
+      return new Map(rows.map((row) => [row.environmentId, row]))
     },
 
     /** Size of the shared values and of this person's own. */
@@ -130,22 +127,6 @@ export function secretValueStore(db: Db, keys: Keys) {
         select ${valueColumns} from secret_value v
         where v.environment_id ${anyOf(environmentIds)} and v.secret_id ${anyOf(secretIds)}
           and v.owner_id ${anyOf(ownersSeen(ownerId))}`)
-    },
-
-    /** Shared values of the secrets with these names, removed ones too. */
-    async listPresentByNames(
-      projectId: string,
-      environmentIds: readonly string[],
-      names: readonly string[],
-    ): Promise<NamedValue[]> {
-      return db.pick<NamedValue>(
-        names,
-        (names) => sql`
-        select ${valueColumns}, s.name from secret s join secret_value v on v.secret_id = s.id
-        where s.project_id = ${projectId} and s.name ${anyOf(names)} and s.trashed_at is null
-          and v.environment_id ${anyOf(environmentIds)} and v.owner_id = ''`,
-        ({ name }) => name,
-      )
     },
 
     async measureOf(environmentIds: readonly string[], secretIds: readonly string[], ownerId: string): Promise<number> {
@@ -275,10 +256,17 @@ export function secretValueStore(db: Db, keys: Keys) {
         where environment_id = ${place.environmentId} and secret_id = ${place.secretId} and version = ${version}`)
     },
 
-    /**
-     * Adds revisions to an environment. `counted` is the change in its number of values. Returns nothing: SQLite takes
-     * four times as long for an update that returns a row.
-     */
+    /** Stores what a write has counted. The lock of the workspace keeps the numbers from the read on. */
+    saveCount(environmentId: string, workspaceId: string, { revision, total }: EnvironmentCount, nowMs: number): void {
+      db.write(
+        sql`
+        update environment set revision = ${revision}, total_secrets = ${total}, updated_at = ${nowMs}
+        where id = ${environmentId} and workspace_id = ${workspaceId}`,
+        `count ${environmentId}`,
+      )
+    },
+
+    /** Adds revisions to an environment. `counted` is the change in its number of values. */
     advanceRevision(environmentId: string, workspaceId: string, steps: number, counted: number, nowMs: number): void {
       db.write(sql`
         update environment set revision = revision + ${steps}, total_secrets = total_secrets + ${counted}, updated_at = ${nowMs}

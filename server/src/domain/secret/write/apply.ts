@@ -2,6 +2,7 @@
  * Stores planned changes: one revision per environment. Versions, audit entry and the announcement to other nodes
  * commit in the same transaction.
  */
+import type { EnvironmentCount } from '../../../store/secret/stored-value.ts'
 import type { SealedValue, VersionRow } from '../../../store/secret/value.ts'
 import type { ProjectAccess } from '../../access/access.ts'
 import type { AuditEvent } from '../../audit/event.ts'
@@ -18,26 +19,23 @@ export type ProjectChange = WritePlan & {
   readonly message: string
 }
 
-/** The revisions of the environments before the changes. */
-type KnownRevisions = ReadonlyMap<string, number>
+type Counts = ReadonlyMap<string, EnvironmentCount>
 
-/** The only function that changes values. Notes and types are stored by `applyDescriptions`. */
-export function applyChange(
-  ctx: WriteContext,
-  access: ProjectAccess,
-  change: ProjectChange,
-  known: KnownRevisions,
-): void {
+/**
+ * The only function that changes values. Notes and types are stored by `applyDescriptions`. Takes the counts of the
+ * environments from before, and returns those that it has changed.
+ */
+export function applyChange(ctx: WriteContext, access: ProjectAccess, change: ProjectChange, before: Counts): Counts {
   const { snapshot, project } = access
   const { secrets, secretValues } = ctx.store
   const { planned, fresh, revisions, message } = change
-  if (planned.length === 0) return
+  if (planned.length === 0) return new Map()
   const workspaceId = snapshot.workspace.id
   if (fresh.size > 0) {
     secrets.insertMany([...fresh.values()])
     secrets.countAll(project.id, workspaceId, fresh.size)
   }
-  takeRevisions(ctx, workspaceId, change, known)
+  const counts = takeRevisions(ctx, workspaceId, change, before)
   const now = revisions.at
   const by = { createdAt: now, createdBy: ctx.actor.name, message }
   const values: (SealedValue & { workspaceId: string })[] = []
@@ -56,6 +54,7 @@ export function applyChange(
   secretValues.insertVersions(versions)
   record(ctx, describeChange(access, change))
   announceSecrets(ctx, access, new Set(planned.map(({ edit }) => edit.environment.id)))
+  return counts
 }
 
 /** Stores new notes and types of secrets that were there before. False if there are none. */
@@ -81,21 +80,25 @@ export async function applyDescriptions(
   return true
 }
 
-/** Takes at most one revision number per environment, with one statement each. */
+/** Takes at most one revision number per environment, and counts its values. */
 function takeRevisions(
   ctx: WriteContext,
   workspaceId: string,
   { planned, revisions }: ProjectChange,
-  known: KnownRevisions,
-): void {
+  before: Counts,
+): Counts {
   const shared = planned.filter(({ ownerId }) => ownerId === '')
+  const after = new Map<string, EnvironmentCount>()
   for (const [environmentId, entries] of Map.groupBy(shared, ({ edit }) => edit.environment.id)) {
-    const counted = entries.reduce((sum, { status }) => sum + countedBy[status], 0)
-    const steps = revisions.of(environmentId) === 0 ? 1 : 0
-    // The lock of the workspace keeps the number, and the environment.
-    ctx.store.secretValues.advanceRevision(environmentId, workspaceId, steps, counted, ctx.now())
-    if (steps === 1) revisions.set(environmentId, (known.get(environmentId) ?? 0) + 1)
+    const known = before.get(environmentId)
+    if (!known) throw new Error('the environment was not read before it is changed')
+    if (revisions.of(environmentId) === 0) revisions.set(environmentId, known.revision + 1)
+    const total = entries.reduce((sum, { status }) => sum + countedBy[status], known.total)
+    const count = { revision: revisions.of(environmentId), total }
+    ctx.store.secretValues.saveCount(environmentId, workspaceId, count, ctx.now())
+    after.set(environmentId, count)
   }
+  return after
 }
 
 const countedBy = { created: 1, updated: 0, deleted: -1 } as const

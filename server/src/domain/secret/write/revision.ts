@@ -12,7 +12,7 @@ export type Revisions = {
   of(environmentId: string): number
   /** The environments that have a revision of this request. */
   environmentIds(): Iterable<string>
-  /** Stores a revision number that `takeRevisions` has reserved for this request. */
+  /** Keeps a revision number that the request has taken in another way. */
   set(environmentId: string, revision: number): void
 }
 

@@ -1,19 +1,33 @@
 /** Writes single values. Concurrent requests in one workspace share a commit. */
 import type { SecretPath, ValueChange, WriteResult } from '@coffer/contract/secret'
+import { Failure } from '../../../failure.ts'
 import { headRows } from '../../../store/audit/head.ts'
 import type { Db, Desk, Job } from '../../../store/engine/sql.ts'
+import {
+  askById,
+  askByName,
+  askEnvironment,
+  type EnvironmentCount,
+  type StoredEnvironment,
+  type StoredValue,
+} from '../../../store/secret/stored-value.ts'
+import { forgetOldKey, type ValuePlace } from '../../../store/secret/value-seal.ts'
+import { storeOver } from '../../../store/store.ts'
 import { type ProjectAccess, requireProject } from '../../access/access.ts'
-import type { Context, Outcome } from '../../context.ts'
+import type { Context, Outcome, WriteContext } from '../../context.ts'
+import { isId } from '../../id.ts'
 import { confirmOver, enterTransaction, newOutcome, outcomeLink } from '../../transaction.ts'
 import { requireReached } from '../choose-environment.ts'
-import { requireSecret } from '../find.ts'
+import { findUnseen, requireSecret } from '../find.ts'
+import { placeOf } from '../load.ts'
+import { mayExist } from '../name.ts'
 import { hasReferences } from '../reference/reference.ts'
 import { requireWriter } from '../right.ts'
 import { applyChange } from './apply.ts'
-import { inSecretTransaction, recordingComparison, type Written } from './compare.ts'
+import { type Comparison, inSecretTransaction, recordingComparison, type Written } from './compare.ts'
 import { requireMatch } from './match.ts'
-import { type Current, type Edit, type Present, valueName } from './plan.ts'
-import { type Draft, planDraft, readDraft, upsert, writeValues } from './write.ts'
+import { type Current, checkEdit, type Edit, valueName } from './plan.ts'
+import { planDraft, upsert, writeValues } from './write.ts'
 
 export async function writeSecretValue(
   ctx: Context,
@@ -48,15 +62,24 @@ function commitValue(
   message?: string,
 ): Promise<readonly WriteResult[]> {
   const { workspace } = access.snapshot
+  const { key, environment } = edit
+  if (!isId(key) && !mayExist(key)) throw new Failure('notFound')
   return recordingComparison(ctx, access, async (compared) => {
-    const job: Job<Draft, Written<readonly WriteResult[]>, Outcome> = {
+    const asked = {
+      value: isId(key)
+        ? askById(access.project.id, environment.id, key.toLowerCase())
+        : askByName(access.project.id, environment.id, key),
+      environment: askEnvironment(workspace.id, environment.id),
+    }
+    const job: Job<Found, Written<readonly WriteResult[]>, Outcome> = {
       bytes: edit.value?.length ?? 0,
-      read: async (db) => {
+      asks: [asked.value, asked.environment],
+      async read(db, answers) {
         await confirmOver(ctx, db)
-        const inside = { ...enterTransaction(ctx, { db, locked: [] }, newOutcome()), compared, isDryRun: false }
-        return readDraft(inside, access, [edit], { ...upsert(inside, access, message), mustExist: true })
+        const [[stored], [count]] = [answers.of(asked.value), answers.of(asked.environment)]
+        return findValue({ ...ctx, store: storeOver(db, ctx.keys) }, access, edit, compared, stored, count)
       },
-      plan: (draft, desk, db) => planValue(draft, desk, db),
+      plan: (found, desk, db) => planValue(ctx, access, message, found, desk, db),
       link: outcomeLink(ctx),
     }
     const written = await ctx.engine.commit(workspace.id, job, { rows: headRows([workspace.id]) })
@@ -65,32 +88,76 @@ function commitValue(
   })
 }
 
-function planValue(draft: Draft, desk: Desk, db: Db): { result: Written<readonly WriteResult[]>; note: Outcome } {
-  const { access } = draft
+type Found = {
+  readonly edit: Edit
+  readonly place: ValuePlace
+  readonly stored: StoredValue
+  readonly count: EnvironmentCount
+}
+
+/** What is stored where the value goes, and its keys in memory: then the plan needs no more questions. */
+async function findValue(
+  ctx: Context,
+  access: ProjectAccess,
+  given: Edit,
+  compared: Comparison[],
+  stored: StoredValue | undefined,
+  count: StoredEnvironment | undefined,
+): Promise<Found> {
+  if (!stored || !count || (await findUnseen(ctx, access, [stored.id])).size > 0) throw new Failure('notFound')
+  const { environment } = given
+  const edit = { ...given, key: stored.name, secret: stored }
+  checkEdit(edit)
+  compared.push({ environments: [environment], keys: [stored.name], secrets: [stored] })
+  const place = placeOf(access, environment, stored.id)
+  const { environmentKeys } = access.snapshot
+  forgetOldKey(count, environmentKeys)
+  const { secretValues } = ctx.store
+  if (!secretValues.hasKeys(place, stored.sealed, environmentKeys)) {
+    await secretValues.loadKeys(place, stored.sealed, environmentKeys)
+  }
+  return { edit, place, stored, count }
+}
+
+function planValue(
+  outside: Context,
+  access: ProjectAccess,
+  message: string | undefined,
+  { edit, place, stored, count }: Found,
+  desk: Desk,
+  db: Db,
+): { result: Written<readonly WriteResult[]>; note: Outcome } {
   const outcome = newOutcome()
-  const ctx = { ...draft.ctx, ...enterTransaction(draft.ctx, { db, locked: [] }, outcome) }
-  const change = planDraft({ ...draft, present: presentNow(draft, desk) })
-  const revisions = new Map(draft.revisions)
+  const ctx = enterTransaction(outside, { db, locked: [] }, outcome)
+  const name = valueName(edit.environment.id, stored.id, '')
   // The casts are safe: only this file uses these names.
-  for (const id of revisions.keys())
-    revisions.set(id, (desk.get(`revision:${id}`) as number | undefined) ?? revisions.get(id) ?? 0)
-  applyChange(ctx, access, change, revisions)
-  for (const { edit, secret, version } of change.planned) {
-    const { environment, value } = edit
-    const current: Current = { secretId: secret.id, version, isThere: value !== null, text: value ?? undefined }
-    desk.set(`value:${valueName(environment.id, secret.id, '')}`, current)
-    desk.set(`revision:${environment.id}`, change.revisions.of(environment.id))
+  const current = (desk.get(`value:${name}`) as Current | undefined) ?? openStored(ctx, access, place, stored)
+  const known = (desk.get(`count:${edit.environment.id}`) as EnvironmentCount | undefined) ?? count
+  const change = planDraft(ctx, {
+    access,
+    edits: [edit],
+    options: upsert(ctx, access, message),
+    ownerId: '',
+    unseen: new Set(),
+    present: { secrets: new Map([[edit.key, stored]]), values: new Map(current && [[name, current]]) },
+  })
+  const counts = applyChange(ctx, access, change, new Map([[edit.environment.id, known]]))
+  for (const [id, after] of counts) desk.set(`count:${id}`, after)
+  for (const { version } of change.planned) {
+    const text = edit.value ?? undefined
+    desk.set(`value:${name}`, { secretId: stored.id, version, isThere: text !== undefined, text } satisfies Current)
   }
   return { result: { result: change.results, isRecorded: change.planned.length > 0 }, note: outcome }
 }
 
-/** The present values, as earlier plans of the same commit leave them. */
-function presentNow({ edits, present: { secrets, values } }: Draft, desk: Desk): Present {
-  const current = new Map(values)
-  for (const { key, environment } of edits) {
-    const name = valueName(environment.id, secrets.get(key)?.id ?? '', '')
-    const changed = desk.get(`value:${name}`) as Current | undefined
-    if (changed) current.set(name, changed)
-  }
-  return { secrets, values: current }
+function openStored(
+  { store }: WriteContext,
+  { snapshot }: ProjectAccess,
+  place: ValuePlace,
+  { version, sealed, authors }: StoredValue,
+): Current | undefined {
+  if (version === null) return undefined
+  const row = { version, authors: authors ?? '' }
+  const text = sealed ? store.secretValues.openAtOnce(place, { ...row, sealed }, snapshot.environmentKeys) : undefined
+  return { secretId: place.secretId, version, isThere: sealed !== null, text }
 }

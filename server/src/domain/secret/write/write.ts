@@ -4,8 +4,8 @@
  */
 import type { WriteMode, WriteResult } from '@coffer/contract/secret'
 import { newId } from '../../../crypto/id.ts'
-import { Failure } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
+import type { EnvironmentCount } from '../../../store/secret/stored-value.ts'
 import type { SealedValue } from '../../../store/secret/value.ts'
 import { type ProjectAccess, reauthorise } from '../../access/access.ts'
 import type { WriteContext } from '../../context.ts'
@@ -38,8 +38,6 @@ export type WriteOptions = {
   readonly mode: WriteMode
   readonly revisions: Revisions
   readonly message?: string | undefined
-  /** Refuses secrets that the caller does not see. Only then may a key be an id. */
-  readonly mustExist?: boolean
 }
 
 /** Options for a write that creates or overwrites, whatever is stored. */
@@ -48,16 +46,15 @@ export function upsert(ctx: WriteContext, access: ProjectAccess, message?: strin
 }
 
 /** The edits of a request, checked, and the stored secrets and values that they touch. */
-export type Draft = {
-  readonly ctx: CompareContext
+type Draft = {
   readonly access: ProjectAccess
   readonly edits: readonly Edit[]
   readonly options: WriteOptions
   readonly ownerId: string
   readonly unseen: ReadonlySet<string>
   readonly present: Present
-  /** The revisions of the environments before the changes. */
-  readonly revisions: ReadonlyMap<string, number>
+  /** The counts of the environments before the changes. */
+  readonly counts: ReadonlyMap<string, EnvironmentCount>
 }
 
 /** Writes the values of one request, or throws its refusal. */
@@ -69,17 +66,16 @@ export async function writeValues(
 ): Promise<WriteResult[]> {
   if (edits.length === 0) return []
   const draft = await readDraft(ctx, access, edits, options)
-  const change = planDraft(draft)
+  const change = planDraft(ctx, draft)
   const written = change.planned.map(({ edit }) => edit)
   if (written.some(mayRefer)) await checkCycles(ctx, access, change.planned, draft.ownerId)
-  applyChange(ctx, access, change, draft.revisions)
+  applyChange(ctx, access, change, draft.counts)
   const hasDescriptions = await applyDescriptions(ctx, access, change)
   if (hasDescriptions || change.fresh.size > 0) await announceEverywhere(ctx, access)
   return ctx.isDryRun ? withoutIds(change.results, draft.unseen) : change.results
 }
 
-/** Only asks, and sends all that does not depend on each other at once. */
-export async function readDraft(
+async function readDraft(
   ctx: CompareContext,
   access: ProjectAccess,
   given: readonly Edit[],
@@ -87,17 +83,15 @@ export async function readDraft(
 ): Promise<Draft> {
   const environmentIds = [...new Set(given.map(({ environment }) => environment.id))]
   const { workspace, environmentKeys } = access.snapshot
-  const [revisions, secrets, named] = await Promise.all([
+  const [counts, secrets] = await Promise.all([
     ctx.store.secretValues.requireNewestKeys(environmentIds, workspace.id, environmentKeys),
     findSecrets(ctx, access, given),
-    findNamedValues(ctx, access, given, environmentIds),
   ])
-  await ctx.store.secretValues.loadNewestKeys(environmentIds, workspace.id, environmentKeys)
   const ids = given.flatMap(({ key }) => secrets.get(key)?.id ?? [])
   const unseen = await findUnseen(ctx, access, ids)
-  const { edits, ownerId } = await checkEdits(ctx, access, given, options, secrets, unseen)
-  const present = await loadPresent(ctx, access, edits, ownerId, secrets, named)
-  return { ctx, access, edits, options, ownerId, unseen, present, revisions }
+  const { edits, ownerId } = await checkEdits(ctx, access, given, secrets, unseen)
+  const present = await loadPresent(ctx, access, edits, ownerId, secrets)
+  return { access, edits, options, ownerId, unseen, present, counts }
 }
 
 /** Existing secrets, keyed by the names or ids that the edits use. */
@@ -125,17 +119,12 @@ async function checkEdits(
   ctx: CompareContext,
   access: ProjectAccess,
   given: readonly Edit[],
-  options: WriteOptions,
   secrets: ReadonlyMap<string, SecretRecord>,
   unseen: ReadonlySet<string>,
 ): Promise<Pick<Draft, 'edits' | 'ownerId'>> {
   const edits = given.map((edit) => {
     const secret = secrets.get(edit.key)
     const isUnseen = secret !== undefined && unseen.has(secret.id)
-    if (options.mustExist) {
-      if (!secret || isUnseen) throw new Failure('notFound')
-      return { ...edit, key: secret.name }
-    }
     // Callers who cannot see a secret may write a value under its name, but may not change its note or type.
     return isUnseen ? { ...edit, type: undefined, dataType: undefined, note: undefined } : edit
   })
@@ -153,22 +142,6 @@ async function checkEdits(
   return { edits, ownerId }
 }
 
-/** So few values need not be measured before they are loaded. */
-const maxNamed = 64
-
-/** The stored values by name, with the same round trip as the secrets. Undefined if the secrets must be known first. */
-async function findNamedValues(
-  ctx: WriteContext,
-  access: ProjectAccess,
-  edits: readonly Edit[],
-  environmentIds: readonly string[],
-): Promise<readonly SealedValue[] | undefined> {
-  const names = [...new Set(edits.map(({ key }) => key))]
-  const isPlain = edits.every(({ key, secret, isPersonal }) => !secret && !isPersonal && !isId(key) && mayExist(key))
-  if (!isPlain || environmentIds.length * names.length > maxNamed) return undefined
-  return ctx.store.secretValues.listPresentByNames(access.project.id, environmentIds, names)
-}
-
 /** Loads and decrypts the stored values of these secrets. The workspace lock keeps them unchanged until the commit. */
 async function loadPresent(
   ctx: WriteContext,
@@ -176,7 +149,6 @@ async function loadPresent(
   edits: readonly Edit[],
   ownerId: string,
   secrets: Map<string, SecretRecord>,
-  named: readonly SealedValue[] | undefined,
 ): Promise<Present> {
   const { secretValues } = ctx.store
   const names = new Map([...secrets.values()].map(({ id, name }) => [id, name]))
@@ -186,7 +158,7 @@ async function loadPresent(
     const loaded = await allowance.load(
       maxRowsOf(environmentIds.length * secretIds.length, ownerId),
       () => secretValues.measureOf(environmentIds, secretIds, ownerId),
-      async () => [...(named ?? (await secretValues.listOf(environmentIds, secretIds, ownerId)))],
+      () => secretValues.listOf(environmentIds, secretIds, ownerId),
     )
     for (const row of loaded) rows.push(row)
   }
@@ -215,7 +187,10 @@ function listBlocks(edits: readonly Edit[], secrets: ReadonlyMap<string, SecretR
 }
 
 /** Compares the edits with what is present. The caller checks references for cycles. */
-export function planDraft({ ctx, access, edits, options, ownerId, unseen, present }: Draft): ProjectChange {
+export function planDraft(
+  ctx: WriteContext,
+  { access, edits, options, ownerId, unseen, present }: Omit<Draft, 'counts'>,
+): ProjectChange {
   const plan = planEdits(ctx, access, edits, options, present, ownerId)
   if (changesShared(plan, unseen)) {
     requireDeveloper(access)

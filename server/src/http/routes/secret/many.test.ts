@@ -31,7 +31,6 @@ async function countStatements(work: () => Promise<unknown>): Promise<number> {
   const countedDb = (db: Db): Db => ({
     one: counted(db.one) as Db['one'],
     all: counted(db.all) as Db['all'],
-    pick: counted(db.pick) as Db['pick'],
     count: counted(db.count),
     write: counted(db.write),
     writeMany: counted(db.writeMany) as Db['writeMany'],
