@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { itemJob, newTrace, traceLink } from '../../../../test/job.ts'
 import { createSqlDatabase, findItem, insertItem, settle, unused } from '../../../../test/sql-engine.ts'
 import { Failure } from '../../failure.ts'
-import { anyOf, type Db, type Desk, type Engine, type Job, sql } from './sql.ts'
+import { type Ask, anyOf, type Db, type Desk, type Engine, type Job, sql } from './sql.ts'
 
 let engine: Engine
 let close: () => Promise<void>
@@ -139,6 +139,81 @@ describe('the desk', () => {
     const counted = await Promise.all(Array.from({ length: 200 }, () => commit(increment)))
     expect(counted).toEqual(Array.from({ length: 200 }, (_, index) => index + 1))
     expect(await engine.one(sql`select amount from balance where id = ${id}`)).toEqual({ amount: 200 })
+  })
+})
+
+describe('asks', () => {
+  const insertAll = (ids: readonly string[]) =>
+    engine.transaction('jobs', async ({ db }) =>
+      db.writeMany(ids, (id) => sql`insert into item (id, label) values (${id}, ${`label of ${id}`})`),
+    )
+  type Item = { readonly id: string; readonly label: string }
+  const askFor = (key: string, queries: string[][] = [], scope = 'items'): Ask<Item> => ({
+    scope,
+    key,
+    query: (keys) => {
+      queries.push([...keys])
+      return sql`select id, label from item where id ${anyOf(keys)}`
+    },
+    keyOf: ({ id }) => id,
+  })
+  const asking = (ask: Ask<Item>): Job<readonly Item[], readonly Item[], string> => ({
+    asks: [ask],
+    read: (_db, answers) => answers.of(ask),
+    plan: (found) => ({ result: found, note: ask.key }),
+    link: traceLink(newTrace()),
+  })
+
+  test('of one scope are one query with the keys of all, and each job gets the rows of its own key', async () => {
+    const ids = several(20)
+    await insertAll(ids.slice(1))
+    const queries: string[][] = []
+    const asked = [...ids, ids[5] ?? ''].map((id) => commit(asking(askFor(id, queries))))
+    const found = await Promise.all(asked)
+    expect(queries).toEqual([ids])
+    expect(found.map((rows) => rows.map(({ label }) => label))).toEqual([
+      [],
+      ...ids.slice(1).map((id) => [`label of ${id}`]),
+      [`label of ${ids[5]}`],
+    ])
+  })
+
+  test('of another scope are another query', async () => {
+    const ids = several(4)
+    await insertAll(ids)
+    const queries: string[][] = []
+    const asked = ids.map((id, index) => commit(asking(askFor(id, queries, `items ${index % 2}`))))
+    expect((await Promise.all(asked)).map(([row]) => row?.id)).toEqual(ids)
+    expect(queries).toEqual([
+      [ids[0], ids[2]],
+      [ids[1], ids[3]],
+    ])
+  })
+
+  test('see what earlier commits have stored, and fail alone', async () => {
+    const [id, other] = [unused(), unused()]
+    const broken = { ...askFor(id), scope: 'broken', query: () => sql`select nothing from nowhere` }
+    const [failed, whole] = await Promise.all([settle(commit(asking(broken))), settle(commit(asking(askFor(other))))])
+    expect([failed?.ok, whole?.ok]).toEqual([false, true])
+    await insertAll([id])
+    expect(await commit(asking(askFor(id)))).toHaveLength(1)
+  })
+})
+
+describe('statements of several plans with one key', () => {
+  test('are sent once: the last stands, after what was added before it', async () => {
+    const id = unused()
+    const counting = (amount: number): Job<void, number, string> => ({
+      read: () => undefined,
+      plan: (_read, _desk, db) => {
+        db.writeMany([id], () => sql`insert into balance (id, amount) values (${id}, 0)`, String)
+        db.write(sql`update balance set amount = amount + ${amount} where id = ${id}`, `count ${id}`)
+        return { result: amount, note: id }
+      },
+      link: traceLink(newTrace()),
+    })
+    await Promise.all([1, 20, 300].map((amount) => commit(counting(amount))))
+    expect(await engine.one(sql`select amount from balance where id = ${id}`)).toEqual({ amount: 300 })
   })
 })
 

@@ -14,9 +14,10 @@ function fakeConnection() {
   const calls: Step[] = []
   let failing: ReadonlySet<Step> = new Set()
   let error: unknown
+  let times = 0
   const step = async (name: Step) => {
     calls.push(name)
-    if (failing.has(name)) throw error
+    if (failing.has(name) && times-- > 0) throw error
   }
   const connection: Connection = {
     isPipelined: false,
@@ -32,9 +33,14 @@ function fakeConnection() {
   return {
     connection,
     calls,
-    cut: (steps: readonly Step[] = ['ask', 'send', 'commit', 'rollback'], by: unknown = new Failure('unavailable')) => {
+    cut: (
+      steps: readonly Step[] = ['ask', 'send', 'commit', 'rollback'],
+      by: unknown = new Failure('unavailable'),
+      count = Number.POSITIVE_INFINITY,
+    ) => {
       failing = new Set(steps)
       error = by
+      times = count
     },
   }
 }
@@ -110,16 +116,28 @@ describe('jobs of one commit', () => {
     expect(trace).toEqual({ links: [['a', 'b', 'c']], told: ['settled a b c'] })
   })
 
-  test.each([
-    ['refused for what they wrote', new Failure('conflict'), undefined],
-    ['a conflict with another transaction', new Failure('unavailable'), () => true],
-  ])('are each repeated alone, once, if their commit was rolled back: %s', async (_what, error, isPassing) => {
-    const { outcomes, plans, trace, calls } = await run(({ cut }) => cut(['commit'], error), isPassing)
-    for (const outcome of outcomes) expect(outcome).toMatchObject({ ok: false, error: { code: error.code } })
+  test('are each repeated alone, once, if their commit was refused for what they wrote', async () => {
+    const { outcomes, plans, trace, calls } = await run(({ cut }) => cut(['commit'], new Failure('conflict')))
+    for (const outcome of outcomes) expect(outcome).toMatchObject({ ok: false, error: { code: 'conflict' } })
     expect(plans).toEqual(['a', 'b', 'c', 'a', 'b', 'c'])
     expect(calls).toEqual(Array.from({ length: 4 }, () => ['commit', 'rollback']).flat())
     expect(trace.links).toEqual([['a', 'b', 'c'], ['a'], ['b'], ['c']])
     expect(trace.told).toEqual(['settled a b c', 'settled a', 'settled b', 'settled c'])
+  })
+
+  test('are each repeated alone, up to three times, if they ran into another transaction', async () => {
+    const always = await run(
+      ({ cut }) => cut(['commit'], new Failure('unavailable')),
+      () => true,
+    )
+    for (const outcome of always.outcomes) expect(outcome).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    expect(always.plans.join('')).toBe('abcaaabbbccc')
+    const twice = await run(
+      ({ cut }) => cut(['commit'], new Failure('unavailable'), 2),
+      () => true,
+    )
+    expect(twice.outcomes.map(({ ok }) => ok)).toEqual([true, true, true])
+    expect(twice.plans.join('')).toBe('abcaabc')
   })
 })
 

@@ -3,10 +3,11 @@ import { connect, createServer, type Socket } from 'node:net'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Database, engine as kind } from '../../../../test/harness.ts'
+import { newTrace, traceLink } from '../../../../test/job.ts'
 import { connectPostgres } from '../../../../test/postgres-client.ts'
 import { createSqlDatabase, findItem, insertItem, settle, soon, unused } from '../../../../test/sql-engine.ts'
 import { openPostgres } from './postgres.ts'
-import { type Db, type Engine, sql } from './sql.ts'
+import { anyOf, type Db, type Engine, forUpdate, type Job, sql } from './sql.ts'
 
 let database: Database
 let engine: Engine
@@ -51,6 +52,35 @@ describe('a lost connection', () => {
     await client.query('select pg_terminate_backend($1, 5000)', [pid])
     await client.end()
   }
+
+  test('is not what a deadlock is: the job that the server ended for it is repeated', async () => {
+    const [left, right] = [unused(), unused()]
+    await commit(async (db) =>
+      db.writeMany([left, right], (id) => sql`insert into balance (id, amount) values (${id}, 0)`),
+    )
+    let reads = 0
+    const { promise: bothRead, resolve } = Promise.withResolvers<void>()
+    const increment = (ids: readonly string[]): Job<void, void, string> => ({
+      read: async (db) => {
+        for (const id of ids) {
+          await db.one(sql`select amount from balance where id = ${id} ${forUpdate}`)
+          if (++reads === 2 || engine.kind === 'sqlite') resolve()
+          await bothRead
+        }
+      },
+      plan: (_read, _desk, db) => {
+        for (const id of ids) db.write(sql`update balance set amount = amount + 1 where id = ${id}`)
+        return { result: undefined, note: '' }
+      },
+      link: traceLink(newTrace()),
+    })
+    await Promise.all([
+      engine.commit('left', increment([left, right])),
+      other.commit('right', increment([right, left])),
+    ])
+    const rows = await engine.all(sql`select amount from balance where id ${anyOf([left, right])}`)
+    expect(rows).toEqual([{ amount: 2 }, { amount: 2 }])
+  })
 
   test('closed after a pause within a transaction is unavailable, and waiters for its locks continue', async () => {
     if (engine.kind === 'sqlite') {
