@@ -2,13 +2,26 @@
  * Takes views of shares. Concurrent openings in one workspace share a commit; those of one share are decided one after
  * the other.
  */
+import type { KeyObject } from 'node:crypto'
 import type { OpenedShare, ShareKey, ShareOutcome } from '@coffer/contract/share'
 import { newId } from '../../crypto/id.ts'
 import { hashProof } from '../../crypto/share-proof.ts'
 import { headRows } from '../../store/audit/head.ts'
 import type { Db, Desk, Job } from '../../store/engine/sql.ts'
-import type { ShareContent } from '../../store/share/content.ts'
-import type { LockedShare, SealedShare, ShareRecord } from '../../store/share/share.ts'
+import {
+  askWorkspaceKey,
+  unwrapWorkspaceKey,
+  type WorkspaceKeyRow,
+  type WrappedWorkspaceKey,
+} from '../../store/key/key.ts'
+import { openContent, type ShareContent } from '../../store/share/content.ts'
+import {
+  askLocked,
+  type LockedShare,
+  type SealedRow,
+  type SealedShare,
+  type ShareRecord,
+} from '../../store/share/share.ts'
 import { type ReadStore, storeOver } from '../../store/store.ts'
 import type { AuditEvent } from '../audit/event.ts'
 import { toEntry } from '../audit/record.ts'
@@ -35,11 +48,16 @@ type Opened = OpenedShare | 'refused' | undefined
 
 /** Takes a view, or counts a failed attempt. */
 export async function takeOpening(opening: Opening): Promise<Opened> {
-  const { ctx, share } = opening
+  const { ctx, share, isRight } = opening
   const { workspaceId } = share
+  const asked = { share: askLocked(share), key: askWorkspaceKey(workspaceId) }
   const job: Job<Found, Opened, Outcome> = {
     bytes: share.sizeBytes,
-    read: (db) => findOpening(opening, db),
+    asks: isRight ? [asked.share, asked.key] : [asked.share],
+    async read(db, answers) {
+      await confirmOver(ctx, db)
+      return findOpening(opening, storeOver(db, ctx.keys), answers.of(asked.share)[0], answers.of(asked.key)[0])
+    },
     plan: (found, desk, db) => planOpening(opening, found, desk, db),
     link: outcomeLink(ctx),
   }
@@ -59,28 +77,25 @@ type Found = {
   /** Undefined if the share has ended, or was tampered with. */
   readonly share: SealedShare | undefined
   readonly claim: Claim | undefined
-  /** Some reader may still come back for a lost response. */
-  readonly isKept: boolean
   /** Undefined if the password is wrong. */
-  readonly content: ShareContent | undefined
+  readonly key: WrappedWorkspaceKey | undefined
 }
 
-/** Reads the share again under the lock: it may have ended, or been re-encrypted, since the lookup. */
-async function findOpening({ ctx, share, key, isRight }: Opening, db: Db): Promise<Found> {
-  await confirmOver(ctx, db)
-  const store = storeOver(db, ctx.keys)
-  const { id, workspaceId } = share
-  const [sealed, claim, isKept, openContent] = await Promise.all([
-    store.shares.lockSealed(id, workspaceId),
-    isRight ? findClaim(store, share, key, ctx.now()) : undefined,
-    store.shareViews.hasClaimSince(id, ctx.now() - claimMs),
-    isRight ? store.shares.contentOpener(workspaceId) : undefined,
-  ])
-  return { share: sealed, claim, isKept, content: sealed && (await openContent?.(sealed)) }
+/** The share as it is under the lock: it may have ended, or been re-encrypted, since the lookup. */
+async function findOpening(
+  { ctx, share, key, isRight }: Opening,
+  store: ReadStore,
+  row: SealedRow | undefined,
+  newestKey: WorkspaceKeyRow | undefined,
+): Promise<Found> {
+  const sealed = row && (await store.shares.verify(row))
+  if (!sealed || !isRight) return { share: sealed, claim: undefined, key: undefined }
+  const claim = await findClaim(store, share, key, ctx.now())
+  return { share: sealed, claim, key: await store.shares.findContentKey(sealed, newestKey) }
 }
 
 /** What earlier openings of the same commit have left of a share. */
-type Left = Pick<Found, 'share' | 'isKept'> & { readonly claims: ReadonlyMap<string, Claim> }
+type Left = { readonly share: SealedShare; readonly claims: ReadonlyMap<string, Claim> }
 
 type Taken = {
   readonly opened: OpenedShare | 'refused'
@@ -94,11 +109,11 @@ function planOpening(opening: Opening, found: Found, desk: Desk, db: Db): { resu
   const { ctx, key } = opening
   const name = `share:${opening.share.id}`
   // The cast is safe: only this file uses this name.
-  const left = (desk.get(name) as Left | undefined) ?? { ...found, claims: new Map() }
+  const left = desk.get(name) as Left | undefined
   const claimHash = key.claim === undefined ? null : hashProof(key.claim)
   const claimName = claimHash?.toString('hex') ?? ''
-  const claim = left.claims.get(claimName) ?? found.claim
-  const taken = decide(opening, { ...found, ...left, claim })
+  const claim = left?.claims.get(claimName) ?? found.claim
+  const taken = decide(opening, { ...found, share: left?.share ?? found.share, claim }, desk)
   if (!taken) return { result: undefined, note: newOutcome() }
   const { share, outcome, opened } = taken
   const { shares, shareViews } = storeOver(db, ctx.keys)
@@ -107,25 +122,41 @@ function planOpening(opening: Opening, found: Found, desk: Desk, db: Db): { resu
   const { ip, userAgent } = ctx.request
   const viewed = { id: newId(), shareId: share.id, at: ctx.now(), ip, userAgent, outcome }
   shareViews.insertMany([{ ...viewed, claimHash: hasClaim ? claimHash : null }])
-  const isKept = left.isKept || (hasClaim && outcome === 'success')
-  // A share that was viewed for the last time is kept for readers who may have lost their response.
-  if (share.state !== 'active' && !(isKept && opened !== 'refused')) shares.erase(share)
+  // After too many failures, nobody may come back for a lost response.
+  if (share.state !== 'active') shares.erase(share, opened === 'refused' ? never : ctx.now() - claimMs)
   const repeats = outcome === 'repeated' ? (claim?.repeats ?? 0) + 1 : 0
-  const claims = hasClaim ? new Map(left.claims).set(claimName, { repeats }) : left.claims
-  desk.set(name, { share, isKept, claims } satisfies Left)
+  const claims = new Map(left?.claims)
+  if (hasClaim) claims.set(claimName, { repeats })
+  desk.set(name, { share, claims } satisfies Left)
   return { result: opened, note: { ...newOutcome(), entries: [toEntry(ctx, describe(taken))] } }
 }
 
-function decide({ ctx, isRight }: Opening, { share, claim, content }: Found): Taken | undefined {
+const never = Number.MAX_SAFE_INTEGER
+
+function decide({ ctx, isRight }: Opening, { share, claim, key }: Found, desk: Desk): Taken | undefined {
   const now = ctx.now()
   if (!share || isOver(share, now)) return undefined
-  if (isRight && content && claim) return claim.repeats < maxRepeats ? view(share, content, 'repeated') : undefined
+  if (isRight && key && claim) {
+    // A share that was locked since the claim has no contents any more.
+    if (claim.repeats >= maxRepeats || share.state === 'locked') return undefined
+    return view(share, contentOf(share, key, desk), 'repeated')
+  }
   if (share.state !== 'active' || share.views >= share.maxViews || share.failures >= share.maxFailures) return undefined
   if (!isRight) return fail(share, now)
-  if (!content) return undefined
+  if (!key) return undefined
   const views = share.views + 1
   const end = views >= share.maxViews ? ({ state: 'exhausted', endedAt: now } as const) : {}
-  return view({ ...share, views, lastViewedAt: now, ...end }, content, 'success')
+  const viewed = { ...share, views, lastViewedAt: now, ...end }
+  return view(viewed, contentOf(share, key, desk), 'success')
+}
+
+/** Openings of one commit unwrap the key once. */
+function contentOf(share: SealedShare, wrapped: WrappedWorkspaceKey, desk: Desk): ShareContent {
+  const name = `workspace key:${wrapped.row.version}`
+  // The cast is safe: only this function uses this name.
+  const key = (desk.get(name) as KeyObject | undefined) ?? unwrapWorkspaceKey(share.workspaceId, wrapped)
+  desk.set(name, key)
+  return openContent(key, share)
 }
 
 function view(share: SealedShare, content: ShareContent, outcome: 'success' | 'repeated'): Taken {

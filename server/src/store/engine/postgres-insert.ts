@@ -47,6 +47,18 @@ export function joinInserts(queries: readonly Sql[]): pg.QueryConfig {
   return { ...insert, values: lists.filter((_, place) => types[place]) }
 }
 
+const manyRows = /^([\s\S]*?)values\s*\(([\s\S]*?)\)((?:\s*on conflict[\s\S]*|\s*\)\s*as given\s[\s\S]*)?)$/
+
+/** An update from rows: PostgreSQL would take each of its single parameters for a text. */
+export const isUpdate = ({ strings }: Sql): boolean => strings[0]?.trimStart().startsWith('update') ?? false
+
+/** Names the columns as the engines name those of `values`. */
+const withColumns = (items: string) =>
+  items
+    .split(',')
+    .map((item, index) => `${item} as column${index + 1}`)
+    .join()
+
 /** Undefined if all values are null. */
 function listType(list: readonly unknown[]): ListType {
   const value = list.find((one) => one !== null)
@@ -57,12 +69,12 @@ function listType(list: readonly unknown[]): ListType {
 
 function joinedText(query: Sql, types: readonly ListType[]): string {
   const { text, kinds } = compile(query, 'postgres')
-  const match = /^([\s\S]*?)values\s*\(([\s\S]*?)\)((?:\s*on conflict[\s\S]*)?)$/.exec(text.trim())
+  const match = manyRows.exec(text.trim())
   if (!match || kinds.some((kind) => kind !== 'value'))
-    throw new Error('writeMany takes an insert with one group of values')
+    throw new Error('writeMany takes an insert or update with one group of values')
   const [, head = '', group = '', tail = ''] = match
   const items = group.replace(/\$(\d+)/g, (_all, number) => (types[number - 1] ? `v${number}` : 'null'))
   const named = types.flatMap((type, place) => (type ? [{ name: `v${place + 1}`, type }] : []))
   const lists = named.map(({ type }, index) => `$${index + 1}::${type}[]`)
-  return `${head}select ${items} from unnest(${lists}) as given(${named.map(({ name }) => name)})${tail}`
+  return `${head}select ${isUpdate(query) ? withColumns(items) : items} from unnest(${lists}) as given(${named.map(({ name }) => name)})${tail}`
 }

@@ -216,6 +216,23 @@ describe('many rows at once', () => {
     expect(await readAll(items)).toEqual(items)
   })
 
+  test.each([1, 2, 1_200])('%d are updated where they are, and no others', async (count) => {
+    const items = Array.from({ length: count }, (_, index) => odd(index))
+    const beside = odd(1)
+    await insertAll([...items, beside])
+    const changed = items.map((item, index) => ({ ...item, label: `label ${index}`, amount: index % 3 ? index : null }))
+    const missing = { ...odd(0), label: 'nobody', amount: 1 }
+    await commit(async (db) =>
+      db.writeMany(
+        [...changed, missing],
+        ({ id, label, amount }) => sql`
+          update item set label = given.column2, amount = cast(given.column3 as bigint)
+          from (values (${id}, ${label}, ${amount})) as given where item.id = given.column1`,
+      ),
+    )
+    expect(await readAll([...items, beside, missing])).toEqual([...changed, beside, undefined])
+  })
+
   test('one rejected row rolls back all of them', async () => {
     const items = Array.from({ length: 1_500 }, (_, index) => odd(index))
     const twice = [...items, items[0] ?? odd(0)].map(({ id }) => id)

@@ -41,8 +41,9 @@ export type Writer = {
   /** Of several additions with one `key`, only the last is sent when those of several jobs are merged. */
   write(query: Sql, key?: string): void
   /**
-   * One insert for many rows, in as few round trips as the engine allows. The template has one `values (…)` group. With
-   * `keyOf`, the last of several rows with one key stands when the inserts of several jobs are merged.
+   * One statement for many rows, in as few round trips as the engine allows: an insert with one `values (…)` group, or an
+   * update `from (values (…)) as given`, whose columns are `given.column1` and so on. With `keyOf`, the last of several
+   * rows with one key stands when the additions of several jobs are merged.
    */
   writeMany<Row>(rows: readonly Row[], query: (row: Row) => Sql, keyOf?: (row: Row) => string): void
 }

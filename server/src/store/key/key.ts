@@ -11,7 +11,7 @@ import { createKeyring, type Keyring, openRootKey, type RootKey, type WrappedRoo
 import { isRowGenuine, type MacField, type RowMac } from '../../crypto/row-mac.ts'
 import { openSigningKey, type Signer, type SigningPurpose } from '../../crypto/signing.ts'
 import { Failure } from '../../failure.ts'
-import { type Db, type Engine, fragment, type Reader, sql } from '../engine/sql.ts'
+import { type Ask, anyOf, type Db, type Engine, fragment, type Reader, sql } from '../engine/sql.ts'
 import { isOnAt, type UpgradeSwitch } from '../upgrade-switch.ts'
 import { followHandover, handOver, type NewMaster } from './custody.ts'
 import { changeKeys, createKeys } from './register.ts'
@@ -215,8 +215,10 @@ async function readKeys(db: Reader, given: KeyObject): Promise<Loaded> {
   return { master, keyring, signers, level, active: { jwt: current.jwt, audit: current.audit } }
 }
 
-export type WorkspaceKeyRow = { version: number; rootId: string; wrapped: Uint8Array }
-const selectKey = fragment(`select version, root_id as "rootId", wrapped from workspace_key`)
+export type WorkspaceKeyRow = { workspaceId: string; version: number; rootId: string; wrapped: Uint8Array }
+const selectKey = fragment(
+  `select workspace_id as "workspaceId", version, root_id as "rootId", wrapped from workspace_key`,
+)
 
 /** The workspace's newest key, for sealing; pass `version` to get an older one, for opening. */
 export async function requireWorkspaceKey(
@@ -225,15 +227,40 @@ export async function requireWorkspaceKey(
   workspaceId: string,
   version?: number,
 ): Promise<{ version: number; key: KeyObject }> {
+  const wrapped = await requireWrappedKey(db, keys, workspaceId, version)
+  return { version: wrapped.row.version, key: unwrapWorkspaceKey(workspaceId, wrapped) }
+}
+
+/** A workspace key with the root that opens it. */
+export type WrappedWorkspaceKey = { readonly row: WorkspaceKeyRow; readonly root: RootKey }
+
+export const unwrapWorkspaceKey = (workspaceId: string, { row, root }: WrappedWorkspaceKey): KeyObject =>
+  asKey(open(root.wrap, workspaceKeyPlace(workspaceId, row, root), row.wrapped))
+
+export async function requireWrappedKey(
+  db: Reader,
+  keys: Keys,
+  workspaceId: string,
+  version?: number,
+): Promise<WrappedWorkspaceKey> {
   const row = await db.one<WorkspaceKeyRow>(
     version === undefined
       ? sql`${selectKey} where workspace_id = ${workspaceId} order by version desc limit 1`
       : sql`${selectKey} where workspace_id = ${workspaceId} and version = ${version}`,
   )
   if (!row) throw await missingKey(db.one(sql`select id from workspace where id = ${workspaceId}`))
-  const root = await keys.requireRoot(row.rootId)
-  return { version: row.version, key: asKey(open(root.wrap, workspaceKeyPlace(workspaceId, row, root), row.wrapped)) }
+  return { row, root: await keys.requireRoot(row.rootId) }
 }
+
+/** For the newest key of a workspace. */
+export const askWorkspaceKey = (workspaceId: string): Ask<WorkspaceKeyRow> => ({
+  scope: 'workspace key',
+  key: workspaceId,
+  query: (ids) => sql`
+    ${selectKey} where (workspace_id, version) in (
+      select workspace_id, max(version) from workspace_key where workspace_id ${anyOf(ids)} group by workspace_id)`,
+  keyOf: (row) => row.workspaceId,
+})
 
 export function insertWorkspaceKey(db: Db, keys: Keys, workspaceId: string, version: number, nowMs: number): void {
   const root = keys.keyring.active

@@ -1,8 +1,15 @@
 /** Contents of shares: plaintext above this file, sealed under the workspace key below it. */
+import type { KeyObject } from 'node:crypto'
 import type { OpenedShare } from '@coffer/contract/share'
 import { associatedData, keyVersionOf, open, seal } from '../../crypto/envelope.ts'
 import { type Db, type Reader, sql } from '../engine/sql.ts'
-import { type Keys, requireWorkspaceKey } from '../key/key.ts'
+import {
+  type Keys,
+  requireWorkspaceKey,
+  requireWrappedKey,
+  type WorkspaceKeyRow,
+  type WrappedWorkspaceKey,
+} from '../key/key.ts'
 
 export type ShareContent = Omit<OpenedShare, 'viewsLeft'>
 
@@ -24,19 +31,20 @@ export async function sealContent(
   return { version, sealed: seal(key, version, contentData(place), Buffer.from(JSON.stringify(content))) }
 }
 
-/** Opens contents of one workspace. Its newest key, which has sealed almost all of them, is loaded at once. */
-export async function contentOpener(
+/** The key that has sealed a content: mostly the newest of the workspace. */
+export async function findContentKey(
   db: Reader,
   keys: Keys,
-  workspaceId: string,
-): Promise<(share: SealedContent) => Promise<ShareContent>> {
-  const newest = await requireWorkspaceKey(db, keys, workspaceId)
-  return async (share) => {
-    const version = keyVersionOf(share.sealed)
-    const { key } = version === newest.version ? newest : await requireWorkspaceKey(db, keys, workspaceId, version)
-    return JSON.parse(open(key, contentData(share), share.sealed).toString('utf8'))
-  }
+  { workspaceId, sealed }: SealedContent,
+  newest: WorkspaceKeyRow | undefined,
+): Promise<WrappedWorkspaceKey> {
+  const version = keyVersionOf(sealed)
+  if (newest?.version !== version) return requireWrappedKey(db, keys, workspaceId, version)
+  return { row: newest, root: await keys.requireRoot(newest.rootId) }
 }
+
+export const openContent = (key: KeyObject, share: SealedContent): ShareContent =>
+  JSON.parse(open(key, contentData(share), share.sealed).toString('utf8'))
 
 /** Seals a batch of contents under the workspace's newest key; returns their number. */
 export async function resealContents(db: Db, keys: Keys, workspaceId: string, limit: number): Promise<number> {

@@ -5,11 +5,11 @@
 import type { ShareState } from '@coffer/contract/share'
 import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { hashBearer } from '../../crypto/token.ts'
-import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from '../engine/sql.ts'
-import type { Keys } from '../key/key.ts'
+import { type Ask, anyOf, type Db, forUpdate, fragment, skipLocked, sql } from '../engine/sql.ts'
+import type { Keys, WorkspaceKeyRow } from '../key/key.ts'
 import { ownerField } from '../owner.ts'
 import { verifiedRows } from '../signed-row.ts'
-import { contentOpener, resealContents, type ShareContent, sealContent } from './content.ts'
+import { findContentKey, resealContents, type ShareContent, sealContent } from './content.ts'
 
 export type ShareRecord = {
   readonly id: string
@@ -48,7 +48,7 @@ type ShareRow = Omit<ShareRecord, 'environmentIds' | 'hasPassword'> & {
   readonly hasPassword: number
 }
 type LockedRow = ShareRow & ShareLock & RowMac & { readonly tokenHash: string }
-type SealedRow = LockedRow & { readonly sealed: Uint8Array }
+export type SealedRow = LockedRow & { readonly sealed: Uint8Array }
 type MacRow = Omit<LockedRow, 'views' | 'failures' | 'state' | keyof RowMac>
 
 const columns = fragment(`
@@ -116,6 +116,17 @@ const nobodys: Omit<LockedRow, 'macRootId'> = {
   mac: Buffer.alloc(32),
 }
 
+/** Locks a share that can still be opened: its views, failures and state stay as they are until the commit. */
+export const askLocked = ({ id, workspaceId }: ShareRecord): Ask<SealedRow> => ({
+  scope: `locked share ${workspaceId}`,
+  key: id,
+  // In the order of their ids, so that two transactions cannot wait for each other.
+  query: (ids) => sql`
+    select ${columns}, ${lockColumns}, sealed from share
+    where id ${anyOf(ids)} and workspace_id = ${workspaceId} and sealed is not null order by id ${forUpdate}`,
+  keyOf: (row) => row.id,
+})
+
 export function shareStore(db: Db, keys: Keys) {
   const rows = verifiedRows<MacRow, LockedRow>(keys, 'share', macFields)
 
@@ -149,22 +160,25 @@ export function shareStore(db: Db, keys: Keys) {
       return { ...share, ...toRecord(row) }
     },
 
-    /** Locks a share that can still be opened: its views, failures and state stay as they are until the commit. */
-    async lockSealed(id: string, workspaceId: string): Promise<SealedShare | undefined> {
-      const row = await db.one<SealedRow>(sql`
-        select ${columns}, ${lockColumns}, sealed from share
-        where id = ${id} and workspace_id = ${workspaceId} and sealed is not null ${forUpdate}`)
-      return row && (await rows.isGenuine(row)) ? { ...toRecord(row), sealed: row.sealed } : undefined
+    /** Undefined if the row was tampered with. */
+    async verify(row: SealedRow): Promise<SealedShare | undefined> {
+      return (await rows.isGenuine(row)) ? { ...toRecord(row), sealed: row.sealed } : undefined
     },
 
-    contentOpener: (workspaceId: string) => contentOpener(db, keys, workspaceId),
+    findContentKey: (share: SealedShare, newest: WorkspaceKeyRow | undefined) =>
+      findContentKey(db, keys, share, newest),
 
-    /** Stores what an opening has counted. Call with the share locked. */
+    /** Stores what openings have counted. Call with the shares locked. */
     saveCounts(share: ShareRecord): void {
-      db.write(sql`
-        update share set views = ${share.views}, failures = ${share.failures}, state = ${share.state},
-          last_viewed_at = ${share.lastViewedAt}, ended_at = ${share.endedAt}
-        where id = ${share.id} and workspace_id = ${share.workspaceId}`)
+      db.writeMany(
+        [share],
+        ({ id, workspaceId, views, failures, state, lastViewedAt, endedAt }) => sql`
+        update share set views = given.column3, failures = given.column4, state = given.column5,
+          last_viewed_at = cast(given.column6 as bigint), ended_at = cast(given.column7 as bigint)
+        from (values (${id}, ${workspaceId}, ${views}, ${failures}, ${state}, ${lastViewedAt}, ${endedAt})) as given
+        where share.id = given.column1 and share.workspace_id = given.column2`,
+        ({ id }) => id,
+      )
     },
 
     /** False if nothing was left to revoke. */
@@ -176,11 +190,16 @@ export function shareStore(db: Db, keys: Keys) {
       return changed === 1
     },
 
-    /** An ended share no longer needs its contents. */
-    erase(share: ShareRecord): void {
+    /**
+     * An ended share no longer needs its contents, unless it was viewed with a claim since then: that reader may come
+     * back for a lost response.
+     */
+    erase(share: ShareRecord, claimedSinceMs: number): void {
       db.write(sql`
         update share set ${erased}
-        where id = ${share.id} and workspace_id = ${share.workspaceId} and state <> 'active'`)
+        where id = ${share.id} and workspace_id = ${share.workspaceId} and state <> 'active' and not exists (
+          select 1 from share_view v
+          where v.share_id = share.id and v.claim_hash is not null and v.outcome = 'success' and v.at > ${claimedSinceMs})`)
     },
 
     /** Number of shares of a person or a service account that have not been erased yet. */

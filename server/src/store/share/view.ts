@@ -43,13 +43,5 @@ export function shareViewStore(db: Db) {
         from share_view where share_id = ${shareId} and claim_hash = ${claimHash}`)
       return row && row.views > 0 ? { repeats: row.repeats } : undefined
     },
-
-    /** Whether a reader may still come back for a lost response. */
-    async hasClaimSince(shareId: string, sinceMs: number): Promise<boolean> {
-      const row = await db.one(sql`
-        select id from share_view
-        where share_id = ${shareId} and claim_hash is not null and outcome = 'success' and at > ${sinceMs} limit 1`)
-      return row !== undefined
-    },
   }
 }
