@@ -11,6 +11,7 @@ import { settle } from '../../../../test/sql-engine.ts'
 import { Failure } from '../../failure.ts'
 import { type Db, type Desk, type Engine, sql } from './sql.ts'
 import { openSqlite } from './sqlite.ts'
+import { createCheckpointer } from './sqlite-checkpointer.ts'
 import { openWal } from './sqlite-wal.ts'
 
 let folder: string
@@ -140,25 +141,23 @@ test('the thread of checkpoints ends when nothing is written, and the next check
   const path = join(folder, 'other.db')
   const writer = new DatabaseSync(path)
   writer.exec('pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table note (text text)')
-  const wal = openWal(path, writer, 0)
+  const checkpointer = createCheckpointer(path, writer, 0)
   const threads: Worker[] = []
   const note = (worker: Worker) => void threads.push(worker)
   process.on('worker', note)
   try {
     for (const count of [1, 2]) {
-      while (threads.length < count) {
-        await wal.prepare()
-        writer.exec(`insert into note values ('${'x'.repeat(500_000)}')`)
-        await wal.harden()
-      }
+      writer.exec(`insert into note values ('${'x'.repeat(500_000)}')`)
+      await checkpointer.run()
+      expect(threads).toHaveLength(count)
       for (const thread of threads) if (thread.threadId !== -1) await once(thread, 'exit')
+      expect(writer.prepare('pragma wal_checkpoint(noop)').get()).toMatchObject({ busy: 0 })
     }
   } finally {
     process.off('worker', note)
-    await wal.close()
+    await checkpointer.close()
     writer.close()
   }
-  expect(threads).toHaveLength(2)
   expect(existsSync(`${path}-wal`)).toBe(false)
 })
 

@@ -7,8 +7,8 @@ import { closeSync, fdatasync, fsyncSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
-import type { Worker } from 'node:worker_threads'
 import { Failure } from '../../failure.ts'
+import { createCheckpointer } from './sqlite-checkpointer.ts'
 
 const syncData = promisify(fdatasync)
 
@@ -17,11 +17,6 @@ const longPages = 1_000
 const tooLongPages = 4_000
 /** Reading the log's length costs as much as a small commit, so only every eighth transaction does. */
 const commitsPerLook = 8
-/** A thread holds some 5 MB, and starts within milliseconds. */
-const threadIdleMs = 10_000
-/** A thread may be missing for a while only: too many processes, or too little memory. */
-const threadRetryMs = 60_000
-
 type Wal = {
   /** Call before a transaction. Rejects if a disk failure may have lost commits that cannot be recovered. */
   prepare(): Promise<void>
@@ -32,19 +27,15 @@ type Wal = {
   close(): Promise<void>
 }
 
-export function openWal(path: string, writer: DatabaseSync, idleMs: number = threadIdleMs): Wal {
+export function openWal(path: string, writer: DatabaseSync): Wal {
   const look = writer.prepare('pragma wal_checkpoint(noop)')
+  const checkpointer = createCheckpointer(path, writer)
   let file: number | undefined
   let syncing: Promise<void> | undefined
   let next: Promise<void> | undefined
   let isSuspect = false
   let needsRoom = false
   let commitsSinceLook = 0
-  let checkpointer: Worker | undefined
-  /** The checkpointer, and those that are ending. */
-  const threads = new Set<Worker>()
-  let retirement: NodeJS.Timeout | undefined
-  let noThreadBefore = 0
   /**
    * A checkpoint has two passes: the first runs beside writers, the second once that is done, with writers held back.
    */
@@ -58,38 +49,6 @@ export function openWal(path: string, writer: DatabaseSync, idleMs: number = thr
     fsyncSync(folder)
     closeSync(folder)
     return opened
-  }
-
-  function startCheckpointer(): Worker {
-    // Loaded on demand: an idle service needs no worker thread.
-    const { Worker } = process.getBuiltinModule('node:worker_threads')
-    const worker = new Worker(new URL('./sqlite-checkpoint.js', import.meta.url), { workerData: path })
-    worker.unref()
-    threads.add(worker)
-    return worker.on('error', waitForThread).once('exit', () => {
-      threads.delete(worker)
-      if (checkpointer === worker) checkpointer = undefined
-    })
-  }
-
-  /** Without a thread, checkpoints run on the event loop: they delay requests, but the log stays short. */
-  function waitForThread(): void {
-    noThreadBefore = performance.now() + threadRetryMs
-  }
-
-  function findCheckpointer(): Worker | undefined {
-    if (performance.now() < noThreadBefore) return undefined
-    try {
-      checkpointer ??= startCheckpointer()
-    } catch {
-      waitForThread()
-    }
-    return checkpointer
-  }
-
-  function retireCheckpointer(): void {
-    checkpointer?.postMessage('close')
-    checkpointer = undefined
   }
 
   async function sync(): Promise<void> {
@@ -117,39 +76,15 @@ export function openWal(path: string, writer: DatabaseSync, idleMs: number = thr
     return started
   }
 
-  /** Resolves even if the checkpoint failed: the log is then still long, and the next look starts another. */
-  async function checkpoint(): Promise<void> {
-    const worker = findCheckpointer()
-    if (!worker) return checkpointHere()
-    clearTimeout(retirement)
-    return new Promise((resolve) => {
-      const done = () => {
-        worker.off('message', done).off('exit', done)
-        retirement = setTimeout(retireCheckpointer, idleMs).unref()
-        resolve()
-      }
-      worker.on('message', done).on('exit', done)
-      worker.postMessage('checkpoint')
-    })
-  }
-
-  function checkpointHere(): void {
-    try {
-      writer.exec('pragma wal_checkpoint(passive)')
-    } catch {
-      // As in the worker thread: a later attempt may succeed.
-    }
-  }
-
   function begin(): void {
-    firstPass = checkpoint().then(() => {
+    firstPass = checkpointer.run().then(() => {
       isFirstPassDone = true
     })
   }
 
   async function finish(): Promise<void> {
     await firstPass
-    await checkpoint()
+    await checkpointer.run()
     firstPass = undefined
     isFirstPassDone = false
   }
@@ -186,13 +121,7 @@ export function openWal(path: string, writer: DatabaseSync, idleMs: number = thr
     },
     async close() {
       if (file !== undefined) closeSync(file)
-      clearTimeout(retirement)
-      retireCheckpointer()
-      const ends = [...threads].map((worker) => {
-        worker.ref()
-        return new Promise((resolve) => worker.once('exit', resolve))
-      })
-      await Promise.all(ends)
+      await checkpointer.close()
     },
   }
 }
