@@ -6,6 +6,7 @@
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { type BrotliCompress, constants, createBrotliCompress, createGzip, type Gzip } from 'node:zlib'
+import { encodedEtag } from '../../etag.ts'
 import type { Exchange, Route } from '../exchange.ts'
 
 const encodings = ['br', 'gzip'] as const
@@ -83,7 +84,7 @@ export function createCompressor(): Compressor {
       const { route, payload, statusCode, answerHeaders, method } = exchange
       if (!route || !mayCompress(route, exchange) || (statusCode !== 200 && statusCode !== 304)) return undefined
       exchange.header('vary', 'Accept-Encoding')
-      if (statusCode === 304) return void labelUnchanged(exchange)
+      if (statusCode === 304) return undefined
       const encoding = chooseEncoding(exchange.headers['accept-encoding'])
       if (!encoding || payload === undefined || !compressibleType.test(String(answerHeaders['content-type']))) return
       const bytes = answerHeaders['content-length']
@@ -135,20 +136,8 @@ function createCoder(encoding: Encoding): BrotliCompress | Gzip {
 function label(exchange: Exchange, encoding: Encoding): void {
   exchange.header('content-encoding', encoding)
   const { etag } = exchange.answerHeaders
-  if (typeof etag === 'string') exchange.header('etag', withEncoding(etag, encoding))
+  if (typeof etag === 'string') exchange.header('etag', encodedEtag(etag, encoding))
 }
-
-/** A 304 repeats the ETag of the response that the client has. */
-function labelUnchanged(exchange: Exchange): void {
-  const { etag } = exchange.answerHeaders
-  const known = exchange.headers['if-none-match'] ?? ''
-  if (typeof etag !== 'string') return
-  const encoding = encodings.find((one) => known.includes(withEncoding(etag, one)))
-  if (encoding) exchange.header('etag', withEncoding(etag, encoding))
-}
-
-/** A strong ETag names exact bytes, so each encoding has its own. */
-const withEncoding = (etag: string, encoding: Encoding) => `${etag.slice(0, -1)}.${encoding}"`
 
 /** The encoding that the client prefers; undefined if it accepts none of ours, or prefers the plain response. */
 export function chooseEncoding(header: string | string[] | undefined): Encoding | undefined {

@@ -1,9 +1,9 @@
 /** Files that are served as they are: read when they are asked for, and in memory only while somebody receives them. */
-import { createHash } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { codeOf } from '../../error-code.ts'
+import { fileEtag, findKnownEtag } from '../../etag.ts'
 import { Failure } from '../../failure.ts'
 import type { Exchange } from '../exchange.ts'
 import { chooseEncoding } from './compress.ts'
@@ -71,10 +71,11 @@ export function openStaticFolder(folder: string): StaticFolder {
       exchange.header('content-type', types[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream')
       exchange.header('vary', 'Accept-Encoding')
       if (encoding && variant) exchange.header('content-encoding', encoding)
-      const etag = etags.get(bytes) ?? `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`
+      const etag = etags.get(bytes) ?? fileEtag(bytes)
       etags.set(bytes, etag)
       exchange.header('etag', etag)
-      return isKnown(exchange.headers['if-none-match'], etag) ? exchange.status(304).send() : exchange.send(bytes)
+      const known = findKnownEtag(exchange.headers['if-none-match'], etag)
+      return known === undefined ? exchange.send(bytes) : exchange.status(304).send()
     },
   }
 }
@@ -96,9 +97,4 @@ function listFiles(folder: string): ReadonlySet<string> {
 /** A file that was there at the start and is gone, such as during a build, is not an error of the service. */
 function asMissing(error: unknown): never {
   throw codeOf(error) === 'ENOENT' ? new Failure('notFound') : error
-}
-
-/** Weak comparison (RFC 9110, 13.1.2): proxies mark an ETag as weak when they compress. */
-function isKnown(header: string | undefined, etag: string): boolean {
-  return header?.split(',').some((known) => known.trim().replace(/^W\//, '') === etag || known.trim() === '*') ?? false
 }

@@ -1,6 +1,7 @@
 /** Reads of secrets: the hot path of the service. */
 import type { ProjectPath } from '@coffer/contract/field'
 import type { Secret, SecretListQuery, SecretPath, SecretQuery, SecretRow } from '@coffer/contract/secret'
+import { findKnownEtag } from '../../../etag.ts'
 import { Failure, invalid, isFailure } from '../../../failure.ts'
 import type { ReminderRow } from '../../../store/secret/reminder.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
@@ -105,7 +106,8 @@ async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | unde
   const known: Prepared =
     ctx.responseCache.find(reading.cacheKey, reading.access.snapshot) ?? (await makeOnce(ctx, reading))
   // Not recorded: the caller already has these values, and none is sent.
-  if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, known.etag)) return { etag: known.etag, body: undefined }
+  const etag = findKnownEtag(ifNoneMatch, known.etag)
+  if (etag !== undefined) return { etag, body: undefined }
   if (known.auditDetails) await recordReading(ctx, reading, known, known.auditDetails)
   return known
 }
@@ -323,15 +325,4 @@ function toRow(
       reminder: { id: reminder.id, type: reminder.type, nextReminderDate: iso(reminder.nextAt) },
     }),
   }
-}
-
-/** A compressed response has an ETag of its own, with the encoding at its end. */
-const encodingMark = /\.(?:br|gzip)"$/
-
-function matchesEtag(header: string, etag: string): boolean {
-  return (
-    header === etag ||
-    header.trim() === '*' ||
-    header.split(',').some((candidate) => candidate.trim().replace(/^W\//, '').replace(encodingMark, '"') === etag)
-  )
 }

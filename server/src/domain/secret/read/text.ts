@@ -1,6 +1,6 @@
 /** Writes the JSON response of a secret read, and its ETag. */
-import { createHmac } from 'node:crypto'
 import type { Secret } from '@coffer/contract/secret'
+import { createEtagMaker } from '../../../etag.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import type { Context } from '../../context.ts'
 import { createAllowance } from '../size.ts'
@@ -21,10 +21,9 @@ export async function writeSecrets(
   answered: Answered,
 ): Promise<WrittenAnswer & { readonly etag: string }> {
   const allowance = createAllowance(ctx, 'environmentId', answered.advice)
-  // Keyed: values could be guessed offline from a plain hash.
-  const hash = createHmac('sha256', ctx.keys.keyring.active.audit)
-  const written = await writeAnswer(entriesOf(answered), allowance, { onPiece: (piece) => hash.update(piece) })
-  return { ...written, etag: `"${hash.digest('base64url')}"` }
+  const etag = createEtagMaker(ctx.keys.keyring.active.audit)
+  const written = await writeAnswer(entriesOf(answered), allowance, { onPiece: etag.add })
+  return { ...written, etag: etag.finish() }
 }
 
 function* entriesOf({ secrets, describe, isList }: Answered): Generator<string> {
