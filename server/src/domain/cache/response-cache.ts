@@ -16,7 +16,7 @@ export type Answer = {
 }
 export type CachedResponse = Omit<Answer, 'body'> & { readonly body: string | Buffer; readonly bytes: number }
 
-type Dependency = { readonly environmentId: string; readonly version: number }
+export type Dependency = { readonly environmentId: string; readonly version: number }
 type Kept = CachedResponse & { readonly snapshot: symbol; readonly dependencies: readonly Dependency[] }
 
 export type ResponseCache = {

@@ -1,19 +1,10 @@
 /** Cache key of a read: the caller, the requested values, and how they are shown. */
-import type { SecretListQuery } from '@coffer/contract/secret'
-import type { ProjectAccess } from '../../access/access.ts'
 import { grantOf } from '../../actor.ts'
-import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context } from '../../context.ts'
 import { personalOwner } from '../choose-environment.ts'
+import type { Selection } from './selection.ts'
 
-export function cacheKeyOf(
-  ctx: Context,
-  access: ProjectAccess,
-  query: SecretListQuery,
-  environments: readonly SnapshotEnvironment[],
-  isChosen: boolean,
-  key = '',
-): string {
+export function cacheKeyOf(ctx: Context, { access, environments, isChosen, query, key = '' }: Selection): string {
   const { credential, userId } = ctx.actor
   const who = grantOf(credential)?.id ?? `user ${userId}`
   const ownerId = personalOwner(ctx)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { ReminderRow } from '../../../store/secret/reminder.ts'
 import type { OpenValue } from '../load.ts'
-import { createReminderIndex } from './answer.ts'
+import { createReminderIndex } from './shown.ts'
 
 test('each value finds its own reminder, and each reminder is read at most twice for any number of values', () => {
   let reads = 0
