@@ -98,18 +98,20 @@ type Asking<Table> = {
     : Name]: Table[Name]
 }
 
-type Handle = { readonly db: Db; readonly keys: Keys }
+type Handle = { readonly db: Db; readonly keys: Keys; readonly opened: { [table: string]: unknown } }
 
-/** Makes the store of a table when it is first used: most transactions need a few of forty. */
+/**
+ * Opens the store of a table when it is first used: most transactions need a few of forty. Defining a property on the
+ * handle instead would take ten times as long.
+ */
 const lazyTables = Object.create(
   null,
   Object.fromEntries(
     Object.entries(tables).map(([name, open]) => {
       const property: PropertyDescriptor & ThisType<Handle> = {
         get() {
-          const value = open(this.db, this.keys)
-          Object.defineProperty(this, name, { value })
-          return value
+          this.opened[name] ??= open(this.db, this.keys)
+          return this.opened[name]
         },
       }
       return [name, property]
@@ -117,11 +119,8 @@ const lazyTables = Object.create(
   ),
 )
 
-const ownStore = Symbol('store')
-
-/** All stores over one database handle: made once, also for jobs that share a commit. */
-export function storeOver(db: Db & { [ownStore]?: Store }, keys: Keys): Store {
-  const handle: Handle = { db, keys }
-  db[ownStore] ??= Object.assign(Object.create(lazyTables), handle) as Store
-  return db[ownStore]
+/** All stores over one database handle. */
+export function storeOver(db: Db, keys: Keys): Store {
+  const handle: Handle = { db, keys, opened: {} }
+  return Object.assign(Object.create(lazyTables), handle)
 }
