@@ -3,7 +3,7 @@ import type { AwsCredentials } from '../aws-signature.ts'
 import { tagIn } from '../xml-text.ts'
 import { accountOf, isByRole } from './aws-form.ts'
 import { partitionIdOf, partitionOf } from './aws-region.ts'
-import { type AwsAnswer, sendToAws } from './aws-request.ts'
+import { type AwsAnswer, type AwsConnection, sendToAws, toAwsConnection } from './aws-request.ts'
 import { isFault, VendorFault } from './fault.ts'
 import type { Connection, Values } from './provider.ts'
 
@@ -16,6 +16,7 @@ export function awsService(connection: Connection, service: string, targetPrefix
   const { credential, target } = connection
   const { domain, regions } = partitionOf(credential)
   const region = target.region ?? ''
+  const aws = toAwsConnection(connection)
   let keys: Promise<AwsCredentials> | undefined
 
   return {
@@ -25,8 +26,8 @@ export function awsService(connection: Connection, service: string, targetPrefix
           field: 'region',
         })
       }
-      keys ??= signIn(connection, { host: `sts.${region}.${domain}`, region })
-      return sendToAws(connection, await keys, {
+      keys ??= signIn(connection, aws, { host: `sts.${region}.${domain}`, region })
+      return sendToAws(aws, await keys, {
         host: `${service}.${region}.${domain}`,
         service,
         region,
@@ -40,18 +41,18 @@ export function awsService(connection: Connection, service: string, targetPrefix
 
 export async function verifyAws(connection: Connection): Promise<string> {
   const { sts } = partitionOf(connection.credential)
-  const xml = await askSts(connection, await signIn(connection, sts), sts, { Action: 'GetCallerIdentity' })
+  const aws = toAwsConnection(connection)
+  const xml = await askSts(aws, await signIn(connection, aws, sts), sts, { Action: 'GetCallerIdentity' })
   return requireTag(xml, 'Arn')
 }
 
 type Sts = { readonly host: string; readonly region: string }
 
-async function signIn(connection: Connection, sts: Sts): Promise<AwsCredentials> {
-  const { credential, syncId } = connection
+async function signIn({ credential, syncId }: Connection, aws: AwsConnection, sts: Sts): Promise<AwsCredentials> {
   const own = { accessKeyId: credential.accessKeyId ?? '', secretAccessKey: credential.secretAccessKey ?? '' }
   if (!isByRole(credential)) return own
   try {
-    const xml = await askSts(connection, own, sts, {
+    const xml = await askSts(aws, own, sts, {
       Action: 'AssumeRole',
       RoleArn: credential.roleArn ?? '',
       RoleSessionName: `coffer-${syncId}`,
@@ -71,8 +72,8 @@ async function signIn(connection: Connection, sts: Sts): Promise<AwsCredentials>
   }
 }
 
-async function askSts(connection: Connection, keys: AwsCredentials, sts: Sts, query: Record<string, string>) {
-  const { response } = await sendToAws(connection, keys, {
+async function askSts(aws: AwsConnection, keys: AwsCredentials, sts: Sts, query: Record<string, string>) {
+  const { response } = await sendToAws(aws, keys, {
     ...sts,
     service: 'sts',
     headers: { 'content-type': 'application/x-www-form-urlencoded' },

@@ -24,23 +24,19 @@ type AwsRequest = {
 export type AwsRefusal = { readonly code: string; readonly fault: VendorFault }
 export type AwsAnswer = { readonly response: VendorResponse; readonly refusal?: AwsRefusal }
 
-/** Signing keys per connection. */
-const signingKeys = new WeakMap<object, SigningKeys>()
+/** A connection with the signing keys that its requests share. */
+export type AwsConnection = Pick<Connection, 'http' | 'now'> & { readonly signingKeys: SigningKeys }
 
-function signingKeysOf(http: Connection['http']): SigningKeys {
-  const known = signingKeys.get(http) ?? new Map<string, ArrayBuffer>()
-  signingKeys.set(http, known)
-  return known
-}
+export const toAwsConnection = ({ http, now }: Connection): AwsConnection => ({ http, now, signingKeys: new Map() })
 
 export async function sendToAws(
-  { http, now }: Pick<Connection, 'http' | 'now'>,
+  { http, now, signingKeys }: AwsConnection,
   keys: AwsCredentials,
   { host, service, region, headers, body, expected = [] }: AwsRequest,
 ): Promise<AwsAnswer> {
   const url = `https://${host}/`
   const unsigned = { method: 'POST', url, headers, body, service, region, nowMs: now() } as const
-  const signed = await signAwsRequest(keys, unsigned, signingKeysOf(http))
+  const signed = await signAwsRequest(keys, unsigned, signingKeys)
   const response = await http.send({
     method: 'POST',
     url,
