@@ -28,6 +28,8 @@ type FaultFacts = {
 export class VendorFault extends Error {
   readonly kind: FaultKind
   readonly facts: FaultFacts
+  /** True once it was retried as often as makes sense, so that outer layers do not retry it again. */
+  isGivenUp = false
 
   constructor(kind: FaultKind, message: string, facts: FaultFacts = {}) {
     super(message)

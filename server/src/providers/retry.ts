@@ -9,11 +9,9 @@ const firstWaitMs = 250
 /** Maximum wait between two tries of a run. */
 const maxWaitMs = 10_000
 
-const givenUp = new WeakSet<VendorFault>()
-
-/** Marks a fault as already retried, so that outer layers do not retry it again. */
+/** Marks a fault as already retried. */
 export function giveUp(fault: VendorFault): VendorFault {
-  givenUp.add(fault)
+  fault.isGivenUp = true
   return fault
 }
 
@@ -45,7 +43,7 @@ export async function withRetries<Result>(work: () => Promise<Result>, retry: Re
 /** Wait before the next try; undefined if a retry would not help, or not soon. */
 function waitAfter(error: unknown, tries: number): number | undefined {
   const mayPass = isFault(error, 'transient') || isFault(error, 'rate')
-  if (!mayPass || tries >= maxTries || givenUp.has(error)) return undefined
+  if (!mayPass || tries >= maxTries || error.isGivenUp) return undefined
   const { retryAfterMs } = error.facts
   const waitMs = retryAfterMs ?? Math.random() * firstWaitMs * 2 ** tries
   return waitMs > maxWaitMs ? undefined : waitMs
