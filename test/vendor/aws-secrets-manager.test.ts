@@ -10,6 +10,7 @@ import {
 import { AssumeRoleCommand, GetCallerIdentityCommand, STSClient } from '@aws-sdk/client-sts'
 import { expect, test } from 'vitest'
 import { explainFault } from '../../server/src/domain/sync/fault.ts'
+import { createScrubber } from '../../server/src/domain/sync/scrubber.ts'
 import { awsSecretsManager as provider } from '../../server/src/providers/aws-secrets-manager.ts'
 import { isFault } from '../../server/src/providers/fault.ts'
 import type { OpResult } from '../../server/src/providers/provider.ts'
@@ -215,7 +216,7 @@ test('a name conflict is explained in our words, not in those of AWS', () =>
     const [result] = await applyAll(provider, connectionTo(running), [create('DELETED', 'x')])
     const fault = result && 'fault' in result && isFault(result.fault) ? result.fault : undefined
     const sentence = 'A secret with this name is scheduled for deletion and does not belong to this sync.'
-    expect(fault && explainFault(provider.name, fault, [])).toContain(`AWS Secrets Manager: ${sentence}`)
+    expect(fault && explainFault(provider.name, fault, createScrubber())).toContain(`AWS Secrets Manager: ${sentence}`)
   }))
 
 test('our own secrets are restored from their recovery window, by a create and by an update', () =>

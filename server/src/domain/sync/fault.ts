@@ -3,6 +3,7 @@ import { Failure } from '../../failure.ts'
 import { type FaultKind, isFault, type VendorFault, VendorRefusal } from '../../providers/fault.ts'
 import type { Provider, Values } from '../../providers/provider.ts'
 import { minuteMs, secondMs } from '../time.ts'
+import { createScrubber, minSecretLength, type Scrubber } from './scrubber.ts'
 
 const advice: Record<FaultKind, string> = {
   auth: 'The credential is no longer accepted: enter a new one in the auth step of this sync.',
@@ -41,26 +42,25 @@ const maxQuotableLength = 8 * 1024
 /** Stored with the sync, stored with a sync that is being removed, or shown to a person who waits. */
 type Telling = 'kept' | 'removal' | 'awaited'
 
-/** `secrets`: all values that must not be quoted, in any encoding. */
 export function explainFault(
   vendor: string,
   fault: VendorFault,
-  secrets: readonly string[],
+  scrubber: Scrubber,
   telling: Telling = 'kept',
 ): string {
   const { service = vendor } = fault.facts
   const isTheirs = fault instanceof VendorRefusal
-  const what = isTheirs ? `${service} ${saidIn(fault, secrets)}` : `${service}: ${fault.message}`
+  const what = isTheirs ? `${service} ${saidIn(fault, scrubber)}` : `${service}: ${fault.message}`
   return `${what.replace(/[.\s]*$/, '.')} ${adviceOn(fault, telling)}`
 }
 
-function saidIn({ facts: { vendorMessage = '', status } }: VendorRefusal, secrets: readonly string[]): string {
+function saidIn({ facts: { vendorMessage = '', status } }: VendorRefusal, scrubber: Scrubber): string {
   const isQuotable = vendorMessage.length <= maxQuotableLength
-  const said = isQuotable ? onOneLine(scrub(vendorMessage, secrets)).slice(0, maxMessageLength) : ''
+  const said = isQuotable ? onOneLine(scrubber.scrub(vendorMessage)).slice(0, maxMessageLength) : ''
   return `${status === undefined ? 'refused it' : `answered ${status}`}${said && `: ${said}`}`
 }
 
-/** Some services send a list of errors with a count, line breaks and bullets. Call after `scrub`: secrets have lines. */
+/** Some services send a list of errors with a count, line breaks and bullets. Call after scrubbing: secrets have lines. */
 const onOneLine = (text: string): string =>
   text
     .replace(/^\d+ errors? occurred:\s*\*\s+/, '')
@@ -87,7 +87,7 @@ export function answerFault(
   fault: VendorFault,
   refuse: (explanation: string) => Failure,
 ): Failure {
-  const explanation = explainFault(provider.name, fault, secretTextsOf(provider, credential), 'awaited')
+  const explanation = explainFault(provider.name, fault, createScrubber(secretTextsOf(provider, credential)), 'awaited')
   if (needsPerson(fault)) return refuse(explanation)
   const usualMs = fault.kind === 'rate' ? minuteMs : 5 * secondMs
   const retryAfterSeconds = Math.max(1, Math.ceil((fault.facts.retryAfterMs ?? usualMs) / secondMs))
@@ -114,61 +114,4 @@ function longPartsOf(address: string): string[] {
   if (!url) return []
   const rest = url.pathname + url.search
   return [rest, ...rest.split(/[/?&=]/)].filter(({ length }) => length >= minSecretLength)
-}
-
-const hidden = '[hidden]'
-
-/** Shorter values are words such as "eu" or "1", which sentences are full of: hiding them would only garble the text. */
-const minSecretLength = 8
-
-/**
- * Removes every secret of eight characters and more from a text, in all forms in which vendors quote it: plain, escaped,
- * encoded or truncated. Other text stays readable.
- */
-export function scrub(text: string, secrets: readonly string[]): string {
-  const spellings = allSpellings(secrets)
-  let result = spellings.reduce((left, spelling) => left.replaceAll(spelling, hidden), text)
-  for (const spelling of spellings) result = hideBeginnings(result, spelling)
-  return result
-}
-
-/** A vendor that truncates its quote still shows the beginning of the secret. */
-function hideBeginnings(text: string, secret: string): string {
-  if (secret.length <= headLength + 4) return text
-  let result = text
-  for (let at = text.indexOf(secret.slice(0, headLength)); at !== -1; ) {
-    let length = headLength
-    while (length < secret.length && result[at + length] === secret[length]) length += 1
-    result = result.slice(0, at) + hidden + result.slice(at + length)
-    at = result.indexOf(secret.slice(0, headLength), at + hidden.length)
-  }
-  return result
-}
-
-/** Cached per run: it may have thousands of secrets, and needs the spellings again for every name that fails. */
-const known = new WeakMap<readonly string[], { readonly count: number; readonly spellings: readonly string[] }>()
-
-function allSpellings(secrets: readonly string[]): readonly string[] {
-  const found = known.get(secrets)
-  if (found?.count === secrets.length) return found.spellings
-  // Longest first, because a secret may contain another one.
-  const spellings = [...new Set(secrets.flatMap(spellingsOf))].sort((a, b) => b.length - a.length)
-  known.set(secrets, { count: secrets.length, spellings })
-  return spellings
-}
-
-const headLength = 12
-
-function spellingsOf(secret: string): string[] {
-  if (secret.trim().length < minSecretLength) return []
-  const bytes = Buffer.from(secret)
-  const lines = secret.split(/\r?\n/).filter((line) => line.trim().length >= minSecretLength)
-  const encoded = [
-    JSON.stringify(secret).slice(1, -1),
-    encodeURIComponent(secret),
-    bytes.toString('base64'),
-    bytes.toString('base64url'),
-    bytes.toString('hex'),
-  ]
-  return [secret, ...(lines.length > 1 ? lines : []), ...encoded]
 }

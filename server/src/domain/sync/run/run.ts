@@ -28,6 +28,7 @@ import { explainFault, secretTextsOf } from '../fault.ts'
 import { type Inspection, inspectTarget, namedToAll } from '../inspect.ts'
 import { macKeyOf, readLedger } from '../ledger.ts'
 import { isMassDelete } from '../plan.ts'
+import { createScrubber, type Scrubber } from '../scrubber.ts'
 import { readSource, type Source } from '../source.ts'
 import { endDeadRuns, markOf } from './dead.ts'
 import { leaseSync, type SyncLease } from './lease.ts'
@@ -60,8 +61,8 @@ type Report = {
   readonly items: SyncRunItem[]
   /** Number of names that were up to date already. */
   unchanged: number
-  /** Values that no error message may contain. */
-  readonly secrets: string[]
+  /** Hides the values that no error message may contain. */
+  readonly scrubber: Scrubber
 }
 
 export async function runSync(services: Services, sync: ClaimedSync, signal: AbortSignal): Promise<void> {
@@ -71,7 +72,7 @@ export async function runSync(services: Services, sync: ClaimedSync, signal: Abo
     request: { id: newId(), ...noRequest },
     run: newRun(),
   }
-  const report: Report = { startedAt: sync.run.at, items: [], unchanged: 0, secrets: [] }
+  const report: Report = { startedAt: sync.run.at, items: [], unchanged: 0, scrubber: createScrubber() }
   const overdue = AbortSignal.timeout(maxRunMs)
   const early = AbortSignal.any([signal, overdue])
   const lease = leaseSync(ctx, sync)
@@ -100,11 +101,11 @@ async function attempt(
   signal: AbortSignal,
   report: Report,
 ): Promise<VendorFault | undefined> {
-  const { secrets } = report
+  const { scrubber } = report
   const { live } = await ctx.store.syncs.open(sync)
   const provider = await findProvider(sync.provider)
   if (!live || !provider) throw new Blocked('provider', 'This provider is no longer supported.')
-  secrets.push(...secretTextsOf(provider, live.credential))
+  scrubber.hide(secretTextsOf(provider, live.credential))
   const isRemoval = sync.state === 'removing'
   // Inside, because rights must be looked up again after every wait for a slot.
   const { access, source } = await runInBackground(ctx, async (ctx) => {
@@ -117,7 +118,7 @@ async function attempt(
     ctx.run.granted.push(access)
     return { access, source: await readWhole(ctx, sync, lease, access, live.mapping) }
   })
-  secrets.push(...source.secrets.values())
+  scrubber.hide(source.secrets.values())
   const macKey = macKeyOf(live.macKey)
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })
   const far = provider.connect(await connectTo({ ...ctx, outbound: lease.outbound }, provider, sync, live, signal))
@@ -134,7 +135,7 @@ async function attempt(
   const retry = { sleep: ctx.sleep, signal }
   const inspection = await withRetries(() => inspectTarget(ctx, provider, far, source, intent), retry)
   // An entry that holds all secrets may be quoted as a whole, and encoded so that no single one is recognised.
-  if (live.mapping.mode !== 'per-key') secrets.push(...inspection.mapped.desired.values())
+  if (live.mapping.mode !== 'per-key') scrubber.hide(inspection.mapped.desired.values())
   if (!isRemoval) {
     refuseProblems(inspection)
     const { plan } = inspection
@@ -158,7 +159,7 @@ async function attempt(
     write: lease.write,
     retry,
     now: ctx.now,
-    explain: (fault) => explainFault(provider.name, fault, secrets, tellingOf(sync)),
+    explain: (fault) => explainFault(provider.name, fault, scrubber, tellingOf(sync)),
     items: report.items,
   })
 }
@@ -254,13 +255,13 @@ async function conclude(
   ctx: Context,
   sync: ClaimedSync,
   lease: SyncLease,
-  { startedAt, items, unchanged, secrets }: Report,
+  { startedAt, items, unchanged, scrubber }: Report,
   error: unknown,
 ): Promise<void> {
   const at = ctx.now()
   const vendor = (await findProvider(sync.provider))?.name ?? sync.provider
   const counts = countItems(items, unchanged)
-  const next = nextOf(sync, at, items, error, (fault) => explainFault(vendor, fault, secrets, tellingOf(sync)))
+  const next = nextOf(sync, at, items, error, (fault) => explainFault(vendor, fault, scrubber, tellingOf(sync)))
   const state = runStateOf(counts, items, error)
   ctx.syncStats.runs[state]++
   const isExpected = isFault(error) || error instanceof Blocked || error instanceof Interrupted

@@ -11,6 +11,7 @@ import { inTransaction } from '../../transaction.ts'
 import { connectTo } from '../connection.ts'
 import { syncEntity } from '../entity.ts'
 import { answerFault, explainFault, needsPerson, secretTextsOf } from '../fault.ts'
+import { createScrubber } from '../scrubber.ts'
 import { checkAnswers, findUnoffered, isRefusable } from './form.ts'
 import { activate, credentialHash, placeHashOf, requireUnchanged } from './review.ts'
 import { requireSetup, type Setup, shownAgain } from './setup.ts'
@@ -118,8 +119,10 @@ async function trying<Result>({ provider }: Setup, tried: Tried, work: () => Pro
     const { credential } = tried
     const address =
       error.facts.isUnreached && ((error.facts.isUntrusted && authorityField(tried)) || addressField(tried))
-    if (address)
-      throw invalid(address, explainFault(provider.name, error, secretTextsOf(provider, credential), 'awaited'))
+    if (address) {
+      const scrubber = createScrubber(secretTextsOf(provider, credential))
+      throw invalid(address, explainFault(provider.name, error, scrubber, 'awaited'))
+    }
     const field = needsPerson(error) ? await fieldToBlame(error, tried) : undefined
     throw answerFault(provider, credential, error, (explanation) =>
       field === undefined ? new Failure('conflict', explanation) : invalid(field, explanation),
