@@ -1,4 +1,4 @@
-import { toSnapshotEnvironment } from '../cache/workspace-snapshot.ts'
+import { toSnapshotEnvironment, withEnvironments } from '../cache/workspace-snapshot.ts'
 import type { WriteContext } from '../context.ts'
 import type { ProjectAccess } from './access.ts'
 
@@ -14,7 +14,7 @@ export async function withStoredEnvironments<Held extends ProjectAccess>(
   const rows = await ctx.store.environments.listOf(cached.id, snapshot.workspace.id)
   const known = new Set(cached.environments.map(({ id }) => id))
   if (rows.length === known.size && rows.every(({ id }) => known.has(id))) return access
-  const project = { ...cached, environments: rows.map(toSnapshotEnvironment) }
+  const project = withEnvironments(cached, rows.map(toSnapshotEnvironment))
   const others = [...snapshot.environments].filter(([id]) => !known.has(id))
   const current = {
     ...snapshot,

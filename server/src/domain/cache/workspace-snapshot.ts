@@ -31,6 +31,8 @@ export type SnapshotProject = {
   readonly createdAt: string
   readonly updatedAt: string
   readonly environments: readonly SnapshotEnvironment[]
+  /** By the name in lower case; made at the first search, because few projects are referred to. */
+  environmentsByName: ReadonlyMap<string, SnapshotEnvironment> | undefined
 }
 export type SnapshotTeam = {
   readonly id: string
@@ -78,6 +80,14 @@ export const toSnapshotEnvironment = (row: EnvironmentRow): SnapshotEnvironment 
   updatedAt: iso(row.updatedAt),
 })
 
+/** The project with these environments. */
+export function withEnvironments(
+  project: Omit<SnapshotProject, 'environments' | 'environmentsByName'>,
+  environments: readonly SnapshotEnvironment[],
+): SnapshotProject {
+  return { ...project, environments, environmentsByName: undefined }
+}
+
 async function loadSnapshot(store: ReadStore, log: Log, workspaceId: string): Promise<WorkspaceSnapshot | undefined> {
   const workspace = await store.workspaces.find(workspaceId)
   if (!workspace) return undefined
@@ -89,12 +99,12 @@ async function loadSnapshot(store: ReadStore, log: Log, workspaceId: string): Pr
   ])
   const environments = environmentRows.map(toSnapshotEnvironment)
   const environmentsByProject = Map.groupBy(environments, (environment) => environment.projectId)
-  const projects = projectRows.map((row) => ({
-    ...row,
-    createdAt: iso(row.createdAt),
-    updatedAt: iso(row.updatedAt),
-    environments: environmentsByProject.get(row.id) ?? [],
-  }))
+  const projects = projectRows.map((row) =>
+    withEnvironments(
+      { ...row, createdAt: iso(row.createdAt), updatedAt: iso(row.updatedAt) },
+      environmentsByProject.get(row.id) ?? [],
+    ),
+  )
   const projectsByTeam = Map.groupBy(projects, (project) => project.teamId)
   const teams = teamRows.map((row) => ({
     id: row.id,
@@ -153,14 +163,10 @@ async function loadRights(
   }
 }
 
-const byName = new WeakMap<SnapshotProject, ReadonlyMap<string, SnapshotEnvironment>>()
-
 /** Called for every reference: the index saves a scan of the project's environments each time. */
 export function findEnvironmentByName(project: SnapshotProject, name: string): SnapshotEnvironment | undefined {
-  let names = byName.get(project)
-  if (!names) {
-    names = new Map(project.environments.map((environment) => [environment.name.toLowerCase(), environment]))
-    byName.set(project, names)
-  }
-  return names.get(name.toLowerCase())
+  project.environmentsByName ??= new Map(
+    project.environments.map((environment) => [environment.name.toLowerCase(), environment]),
+  )
+  return project.environmentsByName.get(name.toLowerCase())
 }
