@@ -49,8 +49,7 @@ export function joinInserts(queries: readonly Sql[]): pg.QueryConfig {
 
 const manyRows = /^([\s\S]*?)values\s*\(([\s\S]*?)\)((?:\s*on conflict[\s\S]*|\s*\)\s*as given\s[\s\S]*)?)$/
 
-/** An update from rows: PostgreSQL would take each of its single parameters for a text. */
-export const isUpdate = ({ strings }: Sql): boolean => strings[0]?.trimStart().startsWith('update') ?? false
+const isUpdate = ({ strings }: Sql): boolean => strings[0]?.trimStart().startsWith('update') ?? false
 
 /** Names the columns as the engines name those of `values`. */
 const withColumns = (items: string) =>

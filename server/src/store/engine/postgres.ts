@@ -11,7 +11,7 @@ import { givingWay, lockWaitMs } from './lock-wait.ts'
 import type { Connection, Insert, Statement } from './open-transaction.ts'
 import { connectionsPerNode } from './postgres-connections.ts'
 import { conflictCodes, passingCodes, wrapErrors } from './postgres-error.ts'
-import { isUpdate, joinInserts, nameOf, portions } from './postgres-insert.ts'
+import { joinInserts, nameOf, portions } from './postgres-insert.ts'
 import { packing, withPadding } from './postgres-send.ts'
 import { postgresShapes, withPostgresTables } from './postgres-table-reader.ts'
 import { createRefusalBell } from './refusal.ts'
@@ -237,7 +237,7 @@ function postgresDb(run: Runner) {
     if ('strings' in statement) return [asConfig(statement)]
     return [...portions(statement.inserts)].map((queries) => {
       const [only, another] = queries
-      return only && !another && !isUpdate(only) ? asConfig(only) : joinInserts(queries)
+      return only && !another ? asConfig(only) : joinInserts(queries)
     })
   }
 

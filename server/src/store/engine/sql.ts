@@ -42,8 +42,8 @@ export type Writer = {
   write(query: Sql, key?: string): void
   /**
    * One statement for many rows, in as few round trips as the engine allows: an insert with one `values (…)` group, or an
-   * update `from (values (…)) as given`, whose columns are `given.column1` and so on. With `keyOf`, the last of several
-   * rows with one key stands when the additions of several jobs are merged.
+   * update `from (values (…)) as given`, whose columns are `given.column1` and so on, cast unless they are texts. With
+   * `keyOf`, the last of several rows with one key stands when the additions of several jobs are merged.
    */
   writeMany<Row>(rows: readonly Row[], query: (row: Row) => Sql, keyOf?: (row: Row) => string): void
 }

@@ -173,7 +173,7 @@ export function shareStore(db: Db, keys: Keys) {
       db.writeMany(
         [share],
         ({ id, workspaceId, views, failures, state, lastViewedAt, endedAt }) => sql`
-        update share set views = given.column3, failures = given.column4, state = given.column5,
+        update share set views = cast(given.column3 as bigint), failures = cast(given.column4 as bigint), state = given.column5,
           last_viewed_at = cast(given.column6 as bigint), ended_at = cast(given.column7 as bigint)
         from (values (${id}, ${workspaceId}, ${views}, ${failures}, ${state}, ${lastViewedAt}, ${endedAt})) as given
         where share.id = given.column1 and share.workspace_id = given.column2`,
