@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Worker } from 'node:worker_threads'
 
-export type Checkpointer = {
+type Checkpointer = {
   /** Resolves even if it failed: the log is then still long, and its next look starts another. */
   run(): Promise<void>
   close(): Promise<void>
