@@ -171,7 +171,8 @@ test('the command line uses the client library alone, and never loads node:http 
 test('only the engines import a database driver, outbound.ts and mail.ts open connections, and one file signs for AWS', () => {
   const owners: Record<string, RegExp> = {
     pg: /store\/engine\/postgres(-error|-insert|-table-reader)?\.ts$/,
-    'node:sqlite': /store\/engine\/(sqlite(-connection|-wal|-checkpoint(er)?|-snapshot|-table-reader)?|scratch-folder)\.ts$/,
+    'node:sqlite':
+      /store\/engine\/(sqlite(-connection|-wal|-checkpoint(er)?|-snapshot|-table-reader)?|scratch-folder)\.ts$/,
     'node:https': /outbound\.ts$/,
     'node:tls': /outbound\.ts$/,
     'node:dns/promises': /outbound\.ts$/,
