@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import type { Actor, Credential } from '../server/src/domain/actor.ts'
 import { createWorkspaceSnapshots } from '../server/src/domain/cache/workspace-snapshot.ts'
 import { type Context, noRequest, type Services } from '../server/src/domain/context.ts'
+import { toReadyIdentity, toReadyToken } from '../server/src/domain/ready-token.ts'
 import { newRun } from '../server/src/domain/request-run.ts'
 import type { IdentityRecord } from '../server/src/store/oidc.ts'
 import type { ReadStore } from '../server/src/store/store.ts'
@@ -189,7 +190,7 @@ function credentialOf(
   if (kind === 'oidc') {
     const rules = { issuer: '', audience: '', subject: null, claims: {}, enabled: true, updatedAt: createdAt }
     const identity: IdentityRecord = { ...common, ...rules, createdBy: null, workspaceId }
-    return { type: 'oidc', identity, expiresAt: 2 }
+    return { type: 'oidc', identity: toReadyIdentity(identity), expiresAt: 2 }
   }
   const token: TokenRecord = {
     ...common,
@@ -209,7 +210,8 @@ function credentialOf(
     revokedAt: null,
     lastUsedIp: null,
   }
-  return { type: kind === 'cli-token' || kind === 'jwt' ? kind : 'static', token, generation: 0, expiresAt: null }
+  const type = kind === 'cli-token' || kind === 'jwt' ? kind : 'static'
+  return { type, token: toReadyToken(token), generation: 0, expiresAt: null }
 }
 
 /** The tables of a store are made when they are first used, so a copy of it would have none. */

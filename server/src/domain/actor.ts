@@ -1,7 +1,6 @@
 /** Who acts: a person, a machine or the service itself, and the credential that limits their rights. */
 import type { Permission } from '@coffer/contract/field'
-import type { IdentityRecord } from '../store/oidc.ts'
-import type { TokenRecord } from '../store/token.ts'
+import type { ReadyIdentity, ReadyToken } from './ready-token.ts'
 
 /** The credential of a request, with the fields that its rights depend on. */
 export type Credential =
@@ -17,12 +16,12 @@ export type Credential =
     }
   | {
       readonly type: 'static' | 'cli-token' | 'jwt'
-      readonly token: TokenRecord
+      readonly token: ReadyToken
       /** Generation of the token value that was presented: during a grace period this can be the previous value. */
       readonly generation: number
       readonly expiresAt: number | null
     }
-  | { readonly type: 'oidc'; readonly identity: IdentityRecord; readonly expiresAt: number }
+  | { readonly type: 'oidc'; readonly identity: ReadyIdentity; readonly expiresAt: number }
 
 export type Actor = {
   readonly type: 'anonymous' | 'user' | 'token' | 'oidc' | 'operator' | 'sync'
@@ -45,7 +44,7 @@ export function isPerson({ userId, credential }: Actor): boolean {
 }
 
 /** The token or identity record that limits a machine to one workspace, permission and scope; undefined for people. */
-export function grantOf(credential: Credential): TokenRecord | IdentityRecord | undefined {
+export function grantOf(credential: Credential): ReadyToken | ReadyIdentity | undefined {
   if ('token' in credential) return credential.token
   return 'identity' in credential ? credential.identity : undefined
 }

@@ -6,9 +6,8 @@
  * Objects outside the caller's reach answer 404, as if they did not exist; visible objects that the caller may not use
  * answer 403.
  */
-import type { EnvironmentPath, IdPath, ProjectPath, Role, Scope, WorkspacePath } from '@coffer/contract/field'
+import type { EnvironmentPath, IdPath, ProjectPath, Role, WorkspacePath } from '@coffer/contract/field'
 import { Failure } from '../../failure.ts'
-import type { IdentityRecord } from '../../store/oidc.ts'
 import type { Member } from '../../store/workspace/member.ts'
 import { credentialPermission, grantOf, mayAdminister } from '../actor.ts'
 import type {
@@ -20,15 +19,8 @@ import type {
 import type { Context, WriteContext } from '../context.ts'
 import { holdsRole, type Rights, reachInRole, rightsWithin } from '../grant.ts'
 import { findStoredPrincipal } from '../principal.ts'
-import {
-  type Reach,
-  reachesAll,
-  reachesEnvironment,
-  reachesProject,
-  reachesTeam,
-  type ScopeSet,
-  toScopeSet,
-} from '../scope.ts'
+import type { ReadyIdentity } from '../ready-token.ts'
+import { type Reach, reachesAll, reachesEnvironment, reachesProject, reachesTeam } from '../scope.ts'
 import { requireLiving } from './live-credential.ts'
 import { rules, type WorkspacePermission } from './permission.ts'
 import { requirePolicy, requireStoredPolicy } from './policy.ts'
@@ -287,29 +279,16 @@ function evaluate(ctx: Context, snapshot: WorkspaceSnapshot | undefined): Access
   if (!snapshot || !cached) return undefined
   const { member, rights } = cached
   if (!('token' in credential)) return { snapshot, member, rights, reach: [rights.member] }
-  return { snapshot, member, rights, reach: [rights.member, scopeSetOf(credential.token)] }
+  return { snapshot, member, rights, reach: [rights.member, credential.token.scopeSet] }
 }
 
 /** An identity belongs to no person. It acts as a member if read-only, otherwise as a developer, within its scope. */
-function identityAccess(snapshot: WorkspaceSnapshot, identity: IdentityRecord): Access | undefined {
-  const { id, workspaceId, permission, scope, createdAt } = identity
+function identityAccess(snapshot: WorkspaceSnapshot, identity: ReadyIdentity): Access | undefined {
+  const { id, workspaceId, permission, scope, scopeSet, createdAt } = identity
   if (workspaceId !== snapshot.workspace.id) return undefined
   const role = permission === 'read' ? 'member' : 'developer'
   const member: Member = { id, workspaceId, userId: '', isOwner: false, grants: [{ role, scope }], createdAt }
-  const scopeSet = scopeSetOf(identity)
   return { snapshot, member, rights: rightsWithin(scopeSet, role), reach: [scopeSet] }
-}
-
-/** Cached per token or identity record, because every request needs the set. */
-const scopeSets = new WeakMap<object, ScopeSet>()
-
-function scopeSetOf(grant: { readonly scope: Scope }): ScopeSet {
-  let scopeSet = scopeSets.get(grant)
-  if (!scopeSet) {
-    scopeSet = toScopeSet(grant.scope)
-    scopeSets.set(grant, scopeSet)
-  }
-  return scopeSet
 }
 
 type Place = { readonly project?: SnapshotProject; readonly environment?: SnapshotEnvironment }

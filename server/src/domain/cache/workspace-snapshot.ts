@@ -4,14 +4,13 @@
  */
 import type { Log } from '../../log.ts'
 import type { KeyList } from '../../store/audit/key-list.ts'
-import type { IdentityRecord } from '../../store/oidc.ts'
 import type { KeyMemory } from '../../store/secret/value-seal.ts'
 import type { ReadStore } from '../../store/store.ts'
-import type { TokenRecord } from '../../store/token.ts'
 import type { EnvironmentRow } from '../../store/workspace/environment.ts'
 import type { WorkspaceRow } from '../../store/workspace/workspace.ts'
 import { type ReadyPolicy, toReadyPolicy } from '../policy.ts'
 import { type Principal, principalOf, servicePrincipal } from '../principal.ts'
+import { type ReadyIdentity, type ReadyToken, toReadyIdentity, toReadyToken } from '../ready-token.ts'
 import { iso } from '../time.ts'
 import { createLoadingCache, type LoadingCache } from './loading-cache.ts'
 
@@ -54,9 +53,9 @@ export type WorkspaceSnapshot = {
   readonly projectsBySlug: ReadonlyMap<string, SnapshotProject>
   readonly environments: ReadonlyMap<string, SnapshotEnvironment>
   /** Tokens by id, loaded on demand and dropped with the snapshot. */
-  readonly tokens: LoadingCache<TokenRecord>
+  readonly tokens: LoadingCache<ReadyToken>
   /** Identities of outside issuers, loaded on demand too. */
-  readonly identities: LoadingCache<IdentityRecord>
+  readonly identities: LoadingCache<ReadyIdentity>
   readonly environmentKeys: KeyMemory
   /**
    * The base lists of audit entries that were used last. Cached responses share their texts, which may be megabytes long.
@@ -120,8 +119,14 @@ async function loadSnapshot(store: ReadStore, log: Log, workspaceId: string): Pr
     projects: new Map(projects.map((project) => [project.id, project])),
     projectsBySlug: new Map(projects.map((project) => [project.slug, project])),
     environments: new Map(environments.map((environment) => [environment.id, environment])),
-    tokens: createLoadingCache(maxTokens, (id) => store.tokens.find(id, workspaceId)),
-    identities: createLoadingCache(maxIdentities, (id) => store.oidc.find(id, workspaceId)),
+    tokens: createLoadingCache(maxTokens, async (id) => {
+      const token = await store.tokens.find(id, workspaceId)
+      return token && toReadyToken(token)
+    }),
+    identities: createLoadingCache(maxIdentities, async (id) => {
+      const identity = await store.oidc.find(id, workspaceId)
+      return identity && toReadyIdentity(identity)
+    }),
     environmentKeys: { byVersion: new Map(), newest: new Map() },
     nameBases: new Map(),
   }

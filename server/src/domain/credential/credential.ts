@@ -11,13 +11,12 @@ import { Failure } from '../../failure.ts'
 import { type AccountProofs, proofsOf } from '../../store/account/account.ts'
 import type { Session } from '../../store/account/session.ts'
 import type { Keys } from '../../store/key/key.ts'
-import type { IdentityRecord } from '../../store/oidc.ts'
 import { ownerOf } from '../../store/owner.ts'
 import type { ReadStore, Store } from '../../store/store.ts'
-import type { TokenRecord } from '../../store/token.ts'
 import type { Actor } from '../actor.ts'
 import { createLoadingCache } from '../cache/loading-cache.ts'
 import type { WorkspaceSnapshots } from '../cache/workspace-snapshot.ts'
+import type { ReadyIdentity, ReadyToken } from '../ready-token.ts'
 import { sessionIdleMs } from '../session-life.ts'
 import { findRefusal } from './token-refusal.ts'
 import type { Usage } from './usage.ts'
@@ -46,7 +45,7 @@ type Located = {
   readonly keyring: Keyring
 }
 /** A token, and what its owner has proven about their account; a service account has none. */
-type OwnedToken = { readonly token: TokenRecord; readonly proofs: AccountProofs | undefined }
+type OwnedToken = { readonly token: ReadyToken; readonly proofs: AccountProofs | undefined }
 type SessionUser = { readonly id: string; readonly email: string; readonly proofs: AccountProofs }
 type LiveSession = {
   readonly session: Session
@@ -142,7 +141,7 @@ export function createCredentials(parts: Parts): Credentials {
     return fresh
   }
 
-  function isInGrace(token: TokenRecord, hashes: readonly Buffer[]): boolean {
+  function isInGrace(token: ReadyToken, hashes: readonly Buffer[]): boolean {
     const { previousHash, previousUntil } = token
     if (!previousHash || previousUntil === null || previousUntil <= now()) return false
     return hashes.some((candidate) => candidate.equals(previousHash))
@@ -163,14 +162,14 @@ export function createCredentials(parts: Parts): Credentials {
     return jwtActor(await requireToken(known.workspace, known.sub), known, ip)
   }
 
-  async function requireIdentity(workspaceId: string, id: string): Promise<IdentityRecord> {
+  async function requireIdentity(workspaceId: string, id: string): Promise<ReadyIdentity> {
     const snapshot = await snapshots.get(workspaceId)
     const identity = await snapshot?.identities.get(id)
     if (!identity) throw new Failure('unauthenticated')
     return identity
   }
 
-  function federatedActor(identity: IdentityRecord, known: JwtClaims): Actor {
+  function federatedActor(identity: ReadyIdentity, known: JwtClaims): Actor {
     if (!identity.enabled || known.generation !== identity.generation) throw new Failure('unauthenticated')
     usage.noteIdentity(identity.id, identity.workspaceId, now())
     return identityActor(identity, known.exp * 1000)
@@ -281,7 +280,7 @@ export function createCredentials(parts: Parts): Credentials {
 const earlier = (a: number | null, b: number | null) => (a === null || b === null ? (a ?? b) : Math.min(a, b))
 
 /** An identity acts for itself, not on behalf of a person. */
-export function identityActor(identity: IdentityRecord, expiresAt: number): Actor {
+export function identityActor(identity: ReadyIdentity, expiresAt: number): Actor {
   const credential = { type: 'oidc', identity, expiresAt } as const
   return { type: 'oidc', id: identity.id, name: identity.name, userId: '', credential }
 }

@@ -16,6 +16,7 @@ import { identityActor } from '../credential/credential.ts'
 import { findRefusal } from '../credential/token-refusal.ts'
 import { isId } from '../id.ts'
 import type { Principal } from '../principal.ts'
+import { type ReadyToken, toReadyIdentity, toReadyToken } from '../ready-token.ts'
 import { newRun } from '../request-run.ts'
 import { everything } from '../scope.ts'
 import { iso } from '../time.ts'
@@ -56,7 +57,7 @@ export function ofPrincipal(ctx: Context, { member, serviceAccount }: Principal,
 function ofServiceAccount({ now }: Context, account: ServiceAccount): Subject {
   const { id, name, workspaceId, createdBy, grants } = account
   const none = { previousHash: null, previousHashRootId: null, previousUntil: null, lastUsedAt: null, lastUsedIp: null }
-  const token: TokenRecord = {
+  const token = toReadyToken({
     ...none,
     id,
     workspaceId,
@@ -75,7 +76,7 @@ function ofServiceAccount({ now }: Context, account: ServiceAccount): Subject {
     createdAt: now(),
     expiresAt: null,
     revokedAt: null,
-  }
+  })
   const credential = { type: 'static', token, generation: 1, expiresAt: null } as const
   const actor: Actor = { type: 'token', id, name, userId: id, credential }
   return { shown: { type: 'service', id, name }, actor, grants, owner: null, isOwner: false }
@@ -91,7 +92,8 @@ export const isPending = ({ now }: Context, { declinedAt, expiresAt }: Invite): 
   declinedAt === null && expiresAt > now()
 
 /** `ip` undefined leaves the addresses that the token is bound to unchecked. */
-export function ofToken(ctx: Context, token: TokenRecord, owner: Subject | undefined, ip?: string): Subject {
+export function ofToken(ctx: Context, record: TokenRecord, owner: Subject | undefined, ip?: string): Subject {
+  const token = toReadyToken(record)
   const { id, name, generation, expiresAt } = token
   const type = token.type === 'cli' ? 'cli-token' : 'static'
   const actor: Actor = {
@@ -116,7 +118,7 @@ export function ofToken(ctx: Context, token: TokenRecord, owner: Subject | undef
 
 function findTokenProblem(
   { now }: Context,
-  token: TokenRecord,
+  token: ReadyToken,
   owner: Subject | undefined,
   ip: string | undefined,
 ): string | undefined {
@@ -132,7 +134,7 @@ export function ofIdentity(identity: IdentityRecord): Subject {
   const { id, name, enabled } = identity
   return {
     shown: { type: 'oidc', id, name },
-    actor: identityActor(identity, lasting),
+    actor: identityActor(toReadyIdentity(identity), lasting),
     grants: undefined,
     owner: null,
     isOwner: false,

@@ -14,6 +14,7 @@ import { reachOf } from '../access/outbound-reach.ts'
 import type { Context } from '../context.ts'
 import { identityActor } from '../credential/credential.ts'
 import { issueJwt } from '../credential/jwt.ts'
+import { type ReadyIdentity, toReadyIdentity } from '../ready-token.ts'
 import { minuteMs, secondMs } from '../time.ts'
 import { recordAct } from '../transaction.ts'
 import { requireIdentity } from './oidc.ts'
@@ -31,15 +32,16 @@ export async function exchangeIdentity(ctx: Context, body: IdentityExchange): Pr
     await recordRefusal(ctx, workspaceId, token, judged.reasons)
     throw new Failure('exchangeRefused')
   }
-  await requireAdmitted(ctx, judged.identity, judged.token)
-  const { id, workspaceId: workspace, generation } = judged.identity
+  const identity = toReadyIdentity(judged.identity)
+  await requireAdmitted(ctx, identity, judged.token)
+  const { id, workspaceId: workspace, generation } = identity
   const issued = issueJwt(ctx, { sub: id, kind: 'oidc', workspace, generation })
-  await recordLogin(ctx, judged.identity, judged.token)
+  await recordLogin(ctx, identity, judged.token)
   return issued
 }
 
 /** The policy of the workspace may not admit the address of the request: the issued JWT would be refused there too. */
-async function requireAdmitted(ctx: Context, identity: IdentityRecord, token: ExternalToken): Promise<void> {
+async function requireAdmitted(ctx: Context, identity: ReadyIdentity, token: ExternalToken): Promise<void> {
   const { id, workspaceId } = identity
   const actor = identityActor(identity, ctx.now() + jwtLifetimeSeconds * secondMs)
   try {
@@ -132,7 +134,7 @@ const firstFailed = (checks: readonly IdentityCheck[]) => checks.find(({ ok }) =
 
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'oidc', id, name })
 
-async function recordLogin(ctx: Context, identity: IdentityRecord, { claims }: ExternalToken): Promise<void> {
+async function recordLogin(ctx: Context, identity: ReadyIdentity, { claims }: ExternalToken): Promise<void> {
   const expiresAt = ctx.now() + jwtLifetimeSeconds * secondMs
   const { workspaceId } = identity
   const after = { issuer: identity.issuer, subject: describe(claims.sub), tokenId: describe(claims.jti) }
