@@ -67,6 +67,18 @@ describe('/docs', () => {
     expect((await service.call('GET', path)).status).toBe(404)
   })
 
+  test.each(['identity', 'gzip', 'br'])('a file that the client has in %s is not sent again', async (encoding) => {
+    const ask = (known: Record<string, string>) =>
+      fetch(`${service.url}/docs/static/swagger-ui.css`, { headers: { 'accept-encoding': encoding, ...known } })
+    const first = await ask({})
+    expect((await first.text()).length).toBeGreaterThan(0)
+    const etag = first.headers.get('etag') ?? ''
+    expect(etag).toMatch(/^"[^"]+"$/)
+    const again = await ask({ 'if-none-match': etag })
+    expect([again.status, again.headers.get('etag'), await again.text()]).toEqual([304, etag, ''])
+    expect((await ask({ 'if-none-match': '"other"' })).status).toBe(200)
+  })
+
   test('the root path redirects to it', async () => {
     const { status, headers } = await page('/')
     expect(status).toBe(302)

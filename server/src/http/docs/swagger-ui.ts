@@ -5,7 +5,7 @@
 import { Failure } from '../../failure.ts'
 import { installation } from '../../installation.ts'
 import type { Exchange, Route } from '../exchange.ts'
-import { createFileLoader } from '../response/static-file.ts'
+import { createFileLoader, sendFile } from '../response/static-file.ts'
 import { plainRoute } from '../route.ts'
 
 /** What the page loads of Swagger UI, with the media types. */
@@ -60,18 +60,19 @@ const initializer = `window.ui = SwaggerUIBundle({
 export function docsRoutes(): Route[] {
   const load = createFileLoader()
   const routes = [
-    plainRoute('/docs', async (exchange) => send(exchange, 'text/html; charset=utf-8', page)),
+    plainRoute('/docs', async (exchange) => describe(exchange, 'text/html; charset=utf-8').send(page)),
     plainRoute('/docs/static/:file', async (exchange) => {
       const { file } = exchange.params as { file: string }
-      if (file === 'swagger-initializer.js') return send(exchange, 'text/javascript; charset=utf-8', initializer)
+      if (file === 'swagger-initializer.js')
+        return describe(exchange, 'text/javascript; charset=utf-8').send(initializer)
       const type = Object.hasOwn(swaggerUiFiles, file) ? swaggerUiFiles[file] : undefined
       if (type === undefined) throw new Failure('notFound')
-      return send(exchange, type, await load(installation.findSwaggerUiFile(file)))
+      return sendFile(describe(exchange, type), await load(installation.findSwaggerUiFile(file)))
     }),
   ]
   return routes.map((route) => ({ ...route, isCompressible: true }))
 }
 
-function send(exchange: Exchange, contentType: string, body: string | Buffer): Exchange {
-  return exchange.header('content-type', contentType).header('content-security-policy', contentPolicy).send(body)
+function describe(exchange: Exchange, contentType: string): Exchange {
+  return exchange.header('content-type', contentType).header('content-security-policy', contentPolicy)
 }

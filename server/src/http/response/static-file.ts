@@ -8,29 +8,32 @@ import { Failure } from '../../failure.ts'
 import type { Exchange } from '../exchange.ts'
 import { chooseEncoding } from './compress.ts'
 
-type FileLoader = (path: string) => Promise<Buffer>
+type LoadedFile = { readonly bytes: Buffer; readonly etag: string }
+type FileLoader = (path: string) => Promise<LoadedFile>
 
 /**
  * Shares one copy of a file between all connections: a slow reader holds a reference, not a megabyte of its own. The
  * garbage collector frees the copy when no connection uses it.
  */
 export function createFileLoader(): FileLoader {
-  const loading = new Map<string, Promise<Buffer>>()
-  const loaded = new Map<string, WeakRef<Buffer>>()
+  const loading = new Map<string, Promise<LoadedFile>>()
+  const loaded = new Map<string, { readonly bytes: WeakRef<Buffer>; readonly etag: string }>()
 
-  async function load(path: string): Promise<Buffer> {
+  async function load(path: string): Promise<LoadedFile> {
     try {
       const bytes = await readFile(path)
-      loaded.set(path, new WeakRef(bytes))
-      return bytes
+      const etag = fileEtag(bytes)
+      loaded.set(path, { bytes: new WeakRef(bytes), etag })
+      return { bytes, etag }
     } finally {
       loading.delete(path)
     }
   }
 
   return async (path) => {
-    const known = loaded.get(path)?.deref()
-    if (known) return known
+    const known = loaded.get(path)
+    const bytes = known?.bytes.deref()
+    if (known && bytes) return { bytes, etag: known.etag }
     const pending = loading.get(path) ?? load(path)
     loading.set(path, pending)
     return pending
@@ -58,7 +61,6 @@ export type StaticFolder = {
 /** Serves exactly the files that are in the folder now; no path of a request ever becomes a path of the disk. */
 export function openStaticFolder(folder: string): StaticFolder {
   const load = createFileLoader()
-  const etags = new WeakMap<Buffer, string>()
   const names = listFiles(folder)
 
   return {
@@ -66,18 +68,21 @@ export function openStaticFolder(folder: string): StaticFolder {
     async send(exchange, name, headers) {
       const encoding = chooseEncoding(exchange.headers['accept-encoding'])
       const variant = encoding && names.has(name + extensions[encoding]) ? extensions[encoding] : ''
-      const bytes = await load(join(folder, name + variant)).catch(asMissing)
+      const file = await load(join(folder, name + variant)).catch(asMissing)
       for (const [header, value] of Object.entries(headers)) exchange.header(header, value)
       exchange.header('content-type', types[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream')
       exchange.header('vary', 'Accept-Encoding')
       if (encoding && variant) exchange.header('content-encoding', encoding)
-      const etag = etags.get(bytes) ?? fileEtag(bytes)
-      etags.set(bytes, etag)
-      exchange.header('etag', etag)
-      const known = findKnownEtag(exchange.headers['if-none-match'], etag)
-      return known === undefined ? exchange.send(bytes) : exchange.status(304).send()
+      return sendFile(exchange, file)
     },
   }
+}
+
+/** Sends nothing to a client that has the file. */
+export function sendFile(exchange: Exchange, { bytes, etag }: LoadedFile): Exchange {
+  const known = findKnownEtag(exchange.headers['if-none-match'], etag)
+  exchange.header('etag', known ?? etag)
+  return known === undefined ? exchange.send(bytes) : exchange.status(304).send()
 }
 
 function listFiles(folder: string): ReadonlySet<string> {
