@@ -116,6 +116,7 @@ export function createServer(parts: HttpParts): { server: Server; acceptGate: Ac
   const acceptGate = createAcceptGate(server, listener, pipeliningLimit)
   // RFC 9110 lets the server ignore unknown expectations: such a request is counted and answered like any other.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
+  const answerInTurn = createAnswerInTurn()
   server.on('clientError', (error, socket: Socket) => {
     // Earlier requests of the connection may be held by the accept gate: release them first, so that they are answered
     // first.
@@ -187,27 +188,30 @@ const lingerMs = 5_000
  */
 type Waiting = Socket & { readonly _httpMessage?: ServerResponse | null }
 
-const inTurn = new WeakSet<Socket>()
-
 /**
  * Answers a malformed request after the complete requests before it. Otherwise the client would take the error for the
  * response to an earlier request, and lose that response.
  */
-function answerInTurn(error: NodeJS.ErrnoException, socket: Waiting): void {
-  const earlier = socket._httpMessage
-  const isWhole = earlier && (earlier.req.complete || earlier.writableEnded)
-  if (!isWhole || error.code === 'ECONNRESET' || !socket.writable) {
-    answerClientError(error, socket)
-    return
+function createAnswerInTurn(): (error: NodeJS.ErrnoException, socket: Waiting) => void {
+  /** Sockets are Node's objects, which have no field for this. */
+  const waiting = new WeakSet<Socket>()
+
+  return function answerInTurn(error, socket) {
+    const earlier = socket._httpMessage
+    const isWhole = earlier && (earlier.req.complete || earlier.writableEnded)
+    if (!isWhole || error.code === 'ECONNRESET' || !socket.writable) {
+      answerClientError(error, socket)
+      return
+    }
+    // Data after the first malformed request is not valid HTTP either, and needs no response.
+    if (waiting.has(socket)) return
+    waiting.add(socket)
+    earlier.once('finish', () => {
+      waiting.delete(socket)
+      // The earlier response may have closed the connection.
+      if (socket.writable) answerInTurn(error, socket)
+    })
   }
-  // Data after the first malformed request is not valid HTTP either, and needs no response.
-  if (inTurn.has(socket)) return
-  inTurn.add(socket)
-  earlier.once('finish', () => {
-    inTurn.delete(socket)
-    // The earlier response may have closed the connection.
-    if (socket.writable) answerInTurn(error, socket)
-  })
 }
 
 /** Input that is not HTTP never becomes a request; it is answered here in the usual error format. */

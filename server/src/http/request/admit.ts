@@ -41,6 +41,7 @@ export type AdmissionParts = {
 export function createAdmission(parts: AdmissionParts) {
   const { services, follower, limiter } = parts
   const isTlsOnly = mayRequireTls(services.config)
+  const keyOnSocket = createSocketKeys()
   return (exchange: Exchange): Promise<void> | undefined => {
     exchange.header('x-request-id', exchange.id)
     exchange.header('x-content-type-options', 'nosniff')
@@ -145,14 +146,17 @@ export function createReadmission(parts: AdmissionParts) {
 }
 
 /** Clients send the same credential with every request of a connection, so it is hashed once per connection. */
-const lastOnSocket = new WeakMap<Socket, { readonly authorization: string; readonly key: string }>()
+function createSocketKeys(): (exchange: Exchange, authorization: string) => string {
+  /** Sockets are Node's objects, which have no field for this. */
+  const lastKeys = new WeakMap<Socket, { readonly authorization: string; readonly key: string }>()
 
-function keyOnSocket({ socket }: Exchange, authorization: string): string {
-  const last = lastOnSocket.get(socket)
-  if (last?.authorization === authorization) return last.key
-  const key = credentialKey(authorization.slice('Bearer '.length))
-  lastOnSocket.set(socket, { authorization, key })
-  return key
+  return ({ socket }, authorization) => {
+    const last = lastKeys.get(socket)
+    if (last?.authorization === authorization) return last.key
+    const key = credentialKey(authorization.slice('Bearer '.length))
+    lastKeys.set(socket, { authorization, key })
+    return key
+  }
 }
 
 /** Maximum stored length of the user agent, which the client could make arbitrarily long. */

@@ -32,7 +32,10 @@ type Compressor = {
 export function createCompressor(): Compressor {
   let running = 0
   let streams = 0
-  /** Static files share one buffer between all readers, so each is compressed once. */
+  /**
+   * Static files share one buffer between all readers, so each is compressed once. A buffer is Node's object, which has
+   * no field for this, and the compressed copies must not outlive it.
+   */
   const shared = new WeakMap<Uint8Array, Map<Encoding, Promise<readonly Buffer[]>>>()
 
   async function inSlot<Result>(work: () => Promise<Result>): Promise<Result> {
