@@ -212,7 +212,7 @@ export async function createToken(
   return answer.body
 }
 
-export async function exchange(service: TestService, token: string): Promise<string> {
+export async function exchange(service: Pick<TestService, 'call'>, token: string): Promise<string> {
   const answer = await service.call<{ accessToken: string }>('POST', '/v1/auth/exchange', { token })
   expect(answer.status, answer.text).toBe(200)
   return answer.body.accessToken

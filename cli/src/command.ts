@@ -32,7 +32,7 @@ export type Command<Declared extends Flags = Flags> = {
 /** Infers the types of the flags. */
 export const defineCommand = <const Declared extends Flags>(command: Command<Declared>): Command =>
   // The parser gives each command exactly the flags that it declares.
-  command as unknown as Command
+  command as Command
 
 export type CommandEntry = {
   readonly name: string

@@ -48,7 +48,7 @@ export function serveInto(routes: Route[]): Serve {
       run(exchange) {
         exchange.statusCode = status
         // The exchange was just validated by the same schemas that these types are inferred from.
-        return handler(exchange as unknown as Asked<typeof endpoint>, exchange)
+        return handler(exchange as Exchange & Asked<typeof endpoint>, exchange)
       },
       serialize: serializerOf(endpoint.response),
     })

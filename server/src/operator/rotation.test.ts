@@ -11,7 +11,6 @@ import {
   exchange,
   password,
   registerOwner,
-  type TestService,
 } from '../../../test/harness.ts'
 import { type Serving, serve } from '../../../test/process.ts'
 import type { Program, Settings } from '../../../test/program.ts'
@@ -165,12 +164,9 @@ describe('the service keeps running', () => {
     database = await createDatabase({ hasSchema: true })
     settings = { ...database.settings, COFFER_EXCHANGE_RATE_LIMIT: '0' }
     service = await serve(settings)
-    const as = Object.assign({}, service, { settings, dataDir: database.dataDir, logs: [], clock: { offsetMs: 0 } })
-    // The harness only uses `call`, which a separate process serves as well.
-    const asTestService = as as unknown as TestService
-    session = (await registerOwner(asTestService)).session
-    const project = await createProject(asTestService, session, 'api')
-    for (let index = 0; index < times(40, 120); index++) tokens.push((await createToken(asTestService, session)).token)
+    session = (await registerOwner(service)).session
+    const project = await createProject(service, session, 'api')
+    for (let index = 0; index < times(40, 120); index++) tokens.push((await createToken(service, session)).token)
     for (let index = 0; index < times(20, 60); index++) {
       const made = await service.call('POST', '/v1/workspace', {
         token: session,
@@ -187,7 +183,7 @@ describe('the service keeps running', () => {
       sessions.push(login.body.accessToken)
     }
     renewJwt = async () => {
-      jwt = await exchange(asTestService, tokens[0] ?? '')
+      jwt = await exchange(service, tokens[0] ?? '')
     }
     await renewJwt()
   })

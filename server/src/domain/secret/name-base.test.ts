@@ -1,8 +1,6 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
-import type { ProjectAccess } from '../access/access.ts'
-import type { WorkspaceSnapshot } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { withBases } from './name-base.ts'
 
@@ -11,13 +9,14 @@ const collectGarbage: () => void = runInNewContext('gc')
 
 const mebibyte = 1024 * 1024
 
-// The casts are safe: the function uses these fields alone.
-const snapshot = { environments: new Map(), projects: new Map(), nameBases: new Map() } as unknown as WorkspaceSnapshot
+const workspace = { id: 'main', name: 'Main', slug: 'main', createdAt: 0 }
+const snapshot = { workspace, environments: new Map(), projects: new Map(), nameBases: new Map() }
+// The cast is safe: the store is asked about references alone.
 const ctx = {} as Pick<Context, 'store'>
 
 async function searchIn(projectId: string) {
   const names = Array.from({ length: 4_096 }, (_, index) => `${projectId}_${index}`.padEnd(253, '_'))
-  const access = { snapshot, project: { id: projectId, environments: [] } } as unknown as ProjectAccess
+  const access = { snapshot, project: { id: projectId, environments: [] } }
   const read = { keys: names.slice(1), environments: [], environmentIds: [], referenced: [] }
   const { bases } = await withBases(ctx, access, read, () => names, [])
   return bases?.keys?.[0]?.list

@@ -4,12 +4,15 @@
  */
 import { isLongList, type NameBase, type NameBases, toKeyList } from '../../store/audit/key-list.ts'
 import type { ProjectAccess } from '../access/access.ts'
-import type { WorkspaceSnapshot } from '../cache/workspace-snapshot.ts'
+import type { SnapshotProject, WorkspaceSnapshot } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import type { Place } from './reference/graph.ts'
 
+/** What the names of an audit entry are looked up in. */
+type NamedSnapshot = Pick<WorkspaceSnapshot, 'workspace' | 'projects' | 'environments' | 'nameBases'>
+
 /** `names` must be without duplicates; `use` tells the lists of one workspace apart. */
-function baseOf({ nameBases }: WorkspaceSnapshot, use: string, names: readonly string[], prefix = ''): NameBase {
+function baseOf({ nameBases }: NamedSnapshot, use: string, names: readonly string[], prefix = ''): NameBase {
   const text = JSON.stringify(names)
   const last = nameBases.get(use)?.deref()
   if (last?.text === text) return { prefix, names, list: last }
@@ -30,7 +33,10 @@ export type AuditedRead = {
 /** Gives the long lists of a read their bases, and sorts them, as the bases are. */
 export async function withBases(
   ctx: Pick<Context, 'store'>,
-  { snapshot, project }: ProjectAccess,
+  {
+    snapshot,
+    project,
+  }: { readonly snapshot: NamedSnapshot; readonly project: Pick<SnapshotProject, 'id' | 'environments'> },
   read: AuditedRead,
   allKeys: () => readonly string[],
   places: readonly Place[],
@@ -58,7 +64,7 @@ export async function withBases(
   return { ...lists, referenced: groups.flatMap(({ names }) => names), bases }
 }
 
-function groupPlaces(snapshot: WorkspaceSnapshot, places: readonly Place[]) {
+function groupPlaces(snapshot: NamedSnapshot, places: readonly Place[]) {
   return [...Map.groupBy(places, ({ environmentId }) => environmentId)]
     .map(([environmentId, group]) => {
       const projectId = snapshot.environments.get(environmentId)?.projectId ?? ''
@@ -69,7 +75,10 @@ function groupPlaces(snapshot: WorkspaceSnapshot, places: readonly Place[]) {
 }
 
 /** `project.environment.` */
-export function placePrefix({ environments, projects }: WorkspaceSnapshot, environmentId: string): string {
+export function placePrefix(
+  { environments, projects }: Pick<WorkspaceSnapshot, 'environments' | 'projects'>,
+  environmentId: string,
+): string {
   const environment = environments.get(environmentId)
   return `${projects.get(environment?.projectId ?? '')?.slug}.${environment?.name}.`
 }
