@@ -1,6 +1,6 @@
 import { createSecretKey } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { createEtagMaker, encodedEtag, fileEtag, findKnownEtag } from './etag.ts'
+import { createEtagMaker, encodedEtag, fileEtag, findKnownEtag, isMatch } from './etag.ts'
 
 const etag = fileEtag(Buffer.from('content'))
 
@@ -32,4 +32,14 @@ test('an ETag of values depends on the key and on every piece', () => {
   expect(new Set(made).size).toBe(4)
   expect(make('a', 'x', 'y')).toBe(make('a', 'xy'))
   for (const one of made) expect(one).toMatch(/^"[\w-]{43}"$/)
+})
+
+test.each([
+  ['the ETag', etag, true],
+  ['one of several', `"other" , ${etag}`, true],
+  ['a weak tag', `W/${etag}`, false],
+  ['another response', '"other"', false],
+  ['nothing', '', false],
+])('a change is guarded by %s', (_what, header, isGuarded) => {
+  expect(isMatch(header, etag)).toBe(isGuarded)
 })

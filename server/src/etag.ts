@@ -41,3 +41,7 @@ export function findKnownEtag(ifNoneMatch: string | undefined, etag: string): st
   const known = ifNoneMatch.split(',').map((candidate) => candidate.trim().replace(/^W\//, ''))
   return known.find((candidate) => candidate.replace(encodingMark, '"') === etag)
 }
+
+/** Whether `If-Match` names this ETag. The comparison is strong (RFC 9110, 13.1.1): a weak tag never matches. */
+export const isMatch = (ifMatch: string, etag: string): boolean =>
+  ifMatch.split(',').some((candidate) => candidate.trim() === etag)

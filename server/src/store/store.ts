@@ -119,8 +119,11 @@ const lazyTables = Object.create(
   ),
 )
 
-/** All stores over one database handle. */
-export function storeOver(db: Db, keys: Keys): Store {
+const opened = Symbol('store')
+
+/** All stores over one database handle. The handle holds them, for jobs that share a commit. */
+export function storeOver(db: Db & { [opened]?: Store }, keys: Keys): Store {
   const handle: Handle = { db, keys, opened: {} }
-  return Object.assign(Object.create(lazyTables), handle)
+  db[opened] ??= Object.assign(Object.create(lazyTables), handle) as Store
+  return db[opened]
 }

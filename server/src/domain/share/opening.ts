@@ -7,17 +7,17 @@ import type { OpenedShare, ShareKey, ShareOutcome } from '@coffer/contract/share
 import { newId } from '../../crypto/id.ts'
 import { hashProof } from '../../crypto/share-proof.ts'
 import { headRows } from '../../store/audit/head.ts'
-import type { Db, Desk, Job } from '../../store/engine/sql.ts'
+import { type Db, type Desk, type Job, newShelf } from '../../store/engine/sql.ts'
 import {
-  askWorkspaceKey,
+  newestWorkspaceKey,
   unwrapWorkspaceKey,
   type WorkspaceKeyRow,
   type WrappedWorkspaceKey,
 } from '../../store/key/key.ts'
 import { openContent, type ShareContent } from '../../store/share/content.ts'
 import {
-  askLocked,
   type LockedShare,
+  lockedShare,
   type SealedRow,
   type SealedShare,
   type ShareRecord,
@@ -50,7 +50,10 @@ type Opened = OpenedShare | 'refused' | undefined
 export async function takeOpening(opening: Opening): Promise<Opened> {
   const { ctx, share, isRight } = opening
   const { workspaceId } = share
-  const asked = { share: askLocked(share), key: askWorkspaceKey(workspaceId) }
+  const asked = {
+    share: { question: lockedShare, within: workspaceId, key: share.id },
+    key: { question: newestWorkspaceKey, within: workspaceId, key: workspaceId },
+  }
   const job: Job<Found, Opened, Outcome> = {
     bytes: share.sizeBytes,
     asks: isRight ? [asked.share, asked.key] : [asked.share],
@@ -96,6 +99,9 @@ async function findOpening(
 
 /** What earlier openings of the same commit have left of a share. */
 type Left = { readonly share: SealedShare; readonly claims: ReadonlyMap<string, Claim> }
+const openedShares = newShelf<Left>()
+/** Keys of the workspace by their version. */
+const openedKeys = newShelf<KeyObject>()
 
 type Taken = {
   readonly opened: OpenedShare | 'refused'
@@ -107,9 +113,7 @@ type Taken = {
 
 function planOpening(opening: Opening, found: Found, desk: Desk, db: Db): { result: Opened; note: Outcome } {
   const { ctx, key } = opening
-  const name = `share:${opening.share.id}`
-  // The cast is safe: only this file uses this name.
-  const left = desk.get(name) as Left | undefined
+  const left = desk.get(openedShares, opening.share.id)
   const claimHash = key.claim === undefined ? null : hashProof(key.claim)
   const claimName = claimHash?.toString('hex') ?? ''
   const claim = left?.claims.get(claimName) ?? found.claim
@@ -127,7 +131,7 @@ function planOpening(opening: Opening, found: Found, desk: Desk, db: Db): { resu
   const repeats = outcome === 'repeated' ? (claim?.repeats ?? 0) + 1 : 0
   const claims = new Map(left?.claims)
   if (hasClaim) claims.set(claimName, { repeats })
-  desk.set(name, { share, claims } satisfies Left)
+  desk.set(openedShares, share.id, { share, claims })
   return { result: opened, note: { ...newOutcome(), entries: [toEntry(ctx, describe(taken))] } }
 }
 
@@ -152,10 +156,9 @@ function decide({ ctx, isRight }: Opening, { share, claim, key }: Found, desk: D
 
 /** Openings of one commit unwrap the key once. */
 function contentOf(share: SealedShare, wrapped: WrappedWorkspaceKey, desk: Desk): ShareContent {
-  const name = `workspace key:${wrapped.row.version}`
-  // The cast is safe: only this function uses this name.
-  const key = (desk.get(name) as KeyObject | undefined) ?? unwrapWorkspaceKey(share.workspaceId, wrapped)
-  desk.set(name, key)
+  const version = String(wrapped.row.version)
+  const key = desk.get(openedKeys, version) ?? unwrapWorkspaceKey(share.workspaceId, wrapped)
+  desk.set(openedKeys, version, key)
   return openContent(key, share)
 }
 

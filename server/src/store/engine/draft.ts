@@ -2,8 +2,9 @@
  * What the plans of one commit add, before it is sent. Inserts of the same kind become one statement. A plan that is
  * refused leaves nothing.
  */
-import { type Db, type Desk, type Sql, type Writer, writeOnly } from './sql.ts'
+import { type Db, type Desk, type Shelf, type Sql, type Writer, writeOnly } from './sql.ts'
 
+type Learned = { readonly shelf: Shelf<unknown>; readonly id: string; readonly value: unknown }
 type Addition = { readonly query: Sql; readonly key: unknown; readonly isRow: boolean }
 
 export type Draft = {
@@ -22,7 +23,7 @@ type Drafts = {
 export function createDrafts(): Drafts {
   /** Statements by their key, and rows by their template: those of the first plan come first. */
   const kept = new Map<unknown, Sql | Map<unknown, Sql>>()
-  const known = new Map<string, unknown>()
+  const known = new Map<Shelf<unknown>, Map<string, unknown>>()
   let own: Addition[] = []
   const db = writeOnly({
     write: (query, key) => void own.push({ query, key: key ?? query, isRow: false }),
@@ -50,15 +51,22 @@ export function createDrafts(): Drafts {
     db,
     begin() {
       own = []
-      const learned = new Map<string, unknown>()
+      const learned: Learned[] = []
       return {
         desk: {
-          get: (name) => (learned.has(name) ? learned.get(name) : known.get(name)),
-          set: (name, value) => void learned.set(name, value),
+          // The cast is safe: the shelf decides the type of its values.
+          get: <Value>(shelf: Shelf<Value>, id: string) => {
+            const own = learned.findLast((one) => one.shelf === shelf && one.id === id)
+            return (own ? own.value : known.get(shelf)?.get(id)) as Value | undefined
+          },
+          set: (shelf, id, value) => void learned.push({ shelf, id, value }),
         },
         keep() {
           own.forEach(keep)
-          for (const [name, value] of learned) known.set(name, value)
+          for (const { shelf, id, value } of learned) {
+            const values = known.get(shelf) ?? new Map()
+            known.set(shelf, values.set(id, value))
+          }
         },
       }
     },

@@ -3,8 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { itemJob, newTrace, traceLink } from '../../../../test/job.ts'
 import { createSqlDatabase, findItem, insertItem, settle, soon, unused } from '../../../../test/sql-engine.ts'
 import { Failure } from '../../failure.ts'
-import { anyOf, type Engine, type Job, type Link, sql } from './sql.ts'
+import { anyOf, type Engine, type Job, type Link, newShelf, sql } from './sql.ts'
 
+const refusals = newShelf<boolean>()
 let engine: Engine
 let close: () => Promise<void>
 
@@ -36,7 +37,7 @@ describe('a refused job', () => {
       {
         plan: (db, desk) => {
           db.writeMany(several(1_000), (id) => sql`insert into item (id) values (${id})`)
-          desk.set('refused', true)
+          desk.set(refusals, 'refused', true)
           refuse()
         },
       },
@@ -51,7 +52,9 @@ describe('a refused job', () => {
         commit(
           itemJob(
             id,
-            index % 2 ? { trace, ...refusal } : { trace, plan: (_db, desk) => void seen.push(desk.get('refused')) },
+            index % 2
+              ? { trace, ...refusal }
+              : { trace, plan: (_db, desk) => void seen.push(desk.get(refusals, 'refused')) },
           ),
         ),
       ),

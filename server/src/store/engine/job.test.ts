@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { itemJob, newTrace, traceLink } from '../../../../test/job.ts'
 import { createSqlDatabase, findItem, insertItem, settle, unused } from '../../../../test/sql-engine.ts'
 import { Failure } from '../../failure.ts'
-import { type Ask, anyOf, type Db, type Desk, type Engine, type Job, sql } from './sql.ts'
+import { type Ask, anyOf, type Db, type Desk, type Engine, type Job, newShelf, type Question, sql } from './sql.ts'
 
 let engine: Engine
 let close: () => Promise<void>
@@ -93,10 +93,11 @@ describe('jobs that wait at the same moment', () => {
 })
 
 describe('the desk', () => {
-  const noteTo = (seen: unknown[], name: string, value?: unknown) => ({
+  const numbers = newShelf<number>()
+  const noteTo = (seen: unknown[], name: string, value?: number) => ({
     plan: (_db: Db, desk: Desk) => {
-      seen.push(desk.get(name))
-      if (value !== undefined) desk.set(name, value)
+      seen.push(desk.get(numbers, name))
+      if (value !== undefined) desk.set(numbers, name, value)
     },
   })
 
@@ -104,8 +105,8 @@ describe('the desk', () => {
     const seen: unknown[] = []
     const own = itemJob(unused(), {
       plan: (_db, desk) => {
-        desk.set('own', 1)
-        seen.push(desk.get('own'))
+        desk.set(numbers, 'own', 1)
+        seen.push(desk.get(numbers, 'own'))
       },
     })
     const others = [1, 2, 3].map((value) => itemJob(unused(), noteTo(seen, 'number', value)))
@@ -128,9 +129,8 @@ describe('the desk', () => {
       read: async (db) =>
         (await db.one<{ amount: number }>(sql`select amount from balance where id = ${id}`))?.amount ?? 0,
       plan: (stored, desk, db) => {
-        const known = desk.get('amount')
-        const amount = (typeof known === 'number' ? known : stored) + 1
-        desk.set('amount', amount)
+        const amount = (desk.get(numbers, 'amount') ?? stored) + 1
+        desk.set(numbers, 'amount', amount)
         db.write(sql`update balance set amount = ${amount} where id = ${id}`)
         return { result: amount, note: id }
       },
@@ -148,15 +148,15 @@ describe('asks', () => {
       db.writeMany(ids, (id) => sql`insert into item (id, label) values (${id}, ${`label of ${id}`})`),
     )
   type Item = { readonly id: string; readonly label: string }
-  const askFor = (key: string, queries: string[][] = [], scope = 'items'): Ask<Item> => ({
-    scope,
-    key,
-    query: (keys) => {
+  /** Notes the keys of its queries. */
+  const noting = (queries: string[][]): Question<Item> => ({
+    query: (_within, keys) => {
       queries.push([...keys])
       return sql`select id, label from item where id ${anyOf(keys)}`
     },
     keyOf: ({ id }) => id,
   })
+  const items = noting([])
   const asking = (ask: Ask<Item>): Job<readonly Item[], readonly Item[], string> => ({
     asks: [ask],
     read: (_db, answers) => answers.of(ask),
@@ -164,11 +164,12 @@ describe('asks', () => {
     link: traceLink(newTrace()),
   })
 
-  test('of one scope are one query with the keys of all, and each job gets the rows of its own key', async () => {
+  test('of one question are one query with the keys of all, and each job gets the rows of its own key', async () => {
     const ids = several(20)
     await insertAll(ids.slice(1))
     const queries: string[][] = []
-    const asked = [...ids, ids[5] ?? ''].map((id) => commit(asking(askFor(id, queries))))
+    const question = noting(queries)
+    const asked = [...ids, ids[5] ?? ''].map((key) => commit(asking({ question, within: '', key })))
     const found = await Promise.all(asked)
     expect(queries).toEqual([ids])
     expect(found.map((rows) => rows.map(({ label }) => label))).toEqual([
@@ -178,11 +179,12 @@ describe('asks', () => {
     ])
   })
 
-  test('of another scope are another query', async () => {
+  test('within another thing are another query', async () => {
     const ids = several(4)
     await insertAll(ids)
     const queries: string[][] = []
-    const asked = ids.map((id, index) => commit(asking(askFor(id, queries, `items ${index % 2}`))))
+    const question = noting(queries)
+    const asked = ids.map((key, index) => commit(asking({ question, within: String(index % 2), key })))
     expect((await Promise.all(asked)).map(([row]) => row?.id)).toEqual(ids)
     expect(queries).toEqual([
       [ids[0], ids[2]],
@@ -192,11 +194,14 @@ describe('asks', () => {
 
   test('see what earlier commits have stored, and fail alone', async () => {
     const [id, other] = [unused(), unused()]
-    const broken = { ...askFor(id), scope: 'broken', query: () => sql`select nothing from nowhere` }
-    const [failed, whole] = await Promise.all([settle(commit(asking(broken))), settle(commit(asking(askFor(other))))])
+    const question = { ...items, query: () => sql`select nothing from nowhere` }
+    const [failed, whole] = await Promise.all([
+      settle(commit(asking({ question, within: '', key: id }))),
+      settle(commit(asking({ question: items, within: '', key: other }))),
+    ])
     expect([failed?.ok, whole?.ok]).toEqual([false, true])
     await insertAll([id])
-    expect(await commit(asking(askFor(id)))).toHaveLength(1)
+    expect(await commit(asking({ question: items, within: '', key: id }))).toHaveLength(1)
   })
 })
 

@@ -84,10 +84,14 @@ export type Transaction = {
   readonly locked: readonly unknown[]
 }
 
+/** A place on the desk for values of one kind. */
+export type Shelf<Value> = { readonly holds?: Value }
+export const newShelf = <Value>(): Shelf<Value> => Object.freeze({})
+
 /** What later plans of the same commit must see of earlier ones, because it is not stored yet. */
 export type Desk = {
-  get(name: string): unknown
-  set(name: string, value: unknown): void
+  get<Value>(shelf: Shelf<Value>, id: string): Value | undefined
+  set<Value>(shelf: Shelf<Value>, id: string, value: Value): void
 }
 
 /** What follows from a commit, beside its rows. */
@@ -105,14 +109,14 @@ export type Link<Note> = {
   asFailure(error: unknown): unknown
 }
 
-/** A question for the rows with one key. The jobs of a commit that ask in the same scope share one query. */
-export type Ask<Row> = {
-  /** Names the query and everything in it but the keys. */
-  readonly scope: string
-  readonly key: string
-  query(keys: readonly string[]): Sql
+/** Rows that jobs look up by key, within something such as an environment. */
+export type Question<Row> = {
+  query(within: string, keys: readonly string[]): Sql
   keyOf(row: Row): string
 }
+
+/** One key to look up. All jobs of a commit that ask the same question within the same thing share one query. */
+export type Ask<Row> = { readonly question: Question<Row>; readonly within: string; readonly key: string }
 
 /** The answers to the asks of a commit. */
 export type Answers = {

@@ -11,7 +11,7 @@ import { createKeyring, type Keyring, openRootKey, type RootKey, type WrappedRoo
 import { isRowGenuine, type MacField, type RowMac } from '../../crypto/row-mac.ts'
 import { openSigningKey, type Signer, type SigningPurpose } from '../../crypto/signing.ts'
 import { Failure } from '../../failure.ts'
-import { type Ask, anyOf, type Db, type Engine, fragment, type Reader, sql } from '../engine/sql.ts'
+import { type Db, type Engine, fragment, type Question, type Reader, sql } from '../engine/sql.ts'
 import { isOnAt, type UpgradeSwitch } from '../upgrade-switch.ts'
 import { followHandover, handOver, type NewMaster } from './custody.ts'
 import { changeKeys, createKeys } from './register.ts'
@@ -245,22 +245,18 @@ export async function requireWrappedKey(
 ): Promise<WrappedWorkspaceKey> {
   const row = await db.one<WorkspaceKeyRow>(
     version === undefined
-      ? sql`${selectKey} where workspace_id = ${workspaceId} order by version desc limit 1`
+      ? newestWorkspaceKey.query(workspaceId, [])
       : sql`${selectKey} where workspace_id = ${workspaceId} and version = ${version}`,
   )
   if (!row) throw await missingKey(db.one(sql`select id from workspace where id = ${workspaceId}`))
   return { row, root: await keys.requireRoot(row.rootId) }
 }
 
-/** For the newest key of a workspace. */
-export const askWorkspaceKey = (workspaceId: string): Ask<WorkspaceKeyRow> => ({
-  scope: 'workspace key',
-  key: workspaceId,
-  query: (ids) => sql`
-    ${selectKey} where (workspace_id, version) in (
-      select workspace_id, max(version) from workspace_key where workspace_id ${anyOf(ids)} group by workspace_id)`,
-  keyOf: (row) => row.workspaceId,
-})
+/** The newest key of a workspace. Asked within the workspace. */
+export const newestWorkspaceKey: Question<WorkspaceKeyRow> = {
+  query: (workspaceId) => sql`${selectKey} where workspace_id = ${workspaceId} order by version desc limit 1`,
+  keyOf: ({ workspaceId }) => workspaceId,
+}
 
 export function insertWorkspaceKey(db: Db, keys: Keys, workspaceId: string, version: number, nowMs: number): void {
   const root = keys.keyring.active

@@ -29,6 +29,12 @@ export function forgetOldKey({ environmentId, keyVersion }: StoredEnvironment, m
   if (memory.newest.get(environmentId)?.version !== keyVersion) memory.newest.delete(environmentId)
 }
 
+/** True if a value can be opened, and a new one sealed, without a question. */
+export function hasKeys(place: ValuePlace, sealed: Uint8Array | null, { newest, byVersion }: KeyMemory): boolean {
+  if (!newest.has(place.environmentId)) return false
+  return sealed === null || byVersion.has(keyName(place, keyVersionOf(sealed)))
+}
+
 /** `open` works at once if the key is in memory: for a thousand values, promises would cost as much as their decryption. */
 export function valueSeals(db: Reader, keys: Keys) {
   async function loadKey(place: ValuePlace, version: number, memory: KeyMemory): Promise<KeyObject> {
@@ -46,16 +52,10 @@ export function valueSeals(db: Reader, keys: Keys) {
       }
     },
 
-    /** True if a value can be opened, and a new one sealed, without a question. */
-    hasKeys(place: ValuePlace, sealed: Uint8Array | null, { newest, byVersion }: KeyMemory): boolean {
-      if (!newest.has(place.environmentId)) return false
-      return sealed === null || byVersion.has(keyName(place, keyVersionOf(sealed)))
-    },
-
     /** Afterwards there are keys as `hasKeys` asks for. */
     async loadKeys(place: ValuePlace, sealed: Uint8Array | null, memory: KeyMemory): Promise<void> {
       await this.loadNewestKeys([place.environmentId], place.workspaceId, memory)
-      if (sealed !== null && !this.hasKeys(place, sealed, memory)) await loadKey(place, keyVersionOf(sealed), memory)
+      if (sealed !== null && !hasKeys(place, sealed, memory)) await loadKey(place, keyVersionOf(sealed), memory)
     },
 
     /** Needs the newest key of the environment in memory. */

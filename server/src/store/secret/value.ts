@@ -4,7 +4,7 @@ import { Failure } from '../../failure.ts'
 import { anyOf, type Db, fragment, type Sql, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
 import { sealedSize, sizeOf } from './row-size.ts'
-import { type EnvironmentCount, environmentsQuery, type StoredEnvironment } from './stored-value.ts'
+import { type EnvironmentCount, environmentById, type StoredEnvironment } from './stored-value.ts'
 import { forgetOldKey, type KeyMemory, type ValuePlace, valueSeals } from './value-seal.ts'
 
 export type SealedValue = {
@@ -78,7 +78,7 @@ export function secretValueStore(db: Db, keys: Keys) {
       workspaceId: string,
       memory: KeyMemory,
     ): Promise<ReadonlyMap<string, EnvironmentCount>> {
-      const rows = await db.all<StoredEnvironment>(environmentsQuery(workspaceId, environmentIds))
+      const rows = await db.all<StoredEnvironment>(environmentById.query(workspaceId, environmentIds))
       if (rows.length < environmentIds.length) throw new Failure('notFound')
       for (const row of rows) forgetOldKey(row, memory)
       await this.loadNewestKeys(environmentIds, workspaceId, memory)

@@ -5,7 +5,7 @@
 import type { ShareState } from '@coffer/contract/share'
 import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { hashBearer } from '../../crypto/token.ts'
-import { type Ask, anyOf, type Db, forUpdate, fragment, skipLocked, sql } from '../engine/sql.ts'
+import { anyOf, type Db, forUpdate, fragment, type Question, skipLocked, sql } from '../engine/sql.ts'
 import type { Keys, WorkspaceKeyRow } from '../key/key.ts'
 import { ownerField } from '../owner.ts'
 import { verifiedRows } from '../signed-row.ts'
@@ -116,16 +116,17 @@ const nobodys: Omit<LockedRow, 'macRootId'> = {
   mac: Buffer.alloc(32),
 }
 
-/** Locks a share that can still be opened: its views, failures and state stay as they are until the commit. */
-export const askLocked = ({ id, workspaceId }: ShareRecord): Ask<SealedRow> => ({
-  scope: `locked share ${workspaceId}`,
-  key: id,
+/**
+ * Locks a share that can still be opened: its views, failures and state stay as they are until the commit. Asked within a
+ * workspace.
+ */
+export const lockedShare: Question<SealedRow> = {
   // In the order of their ids, so that two transactions cannot wait for each other.
-  query: (ids) => sql`
+  query: (workspaceId, ids) => sql`
     select ${columns}, ${lockColumns}, sealed from share
     where id ${anyOf(ids)} and workspace_id = ${workspaceId} and sealed is not null order by id ${forUpdate}`,
-  keyOf: (row) => row.id,
-})
+  keyOf: ({ id }) => id,
+}
 
 export function shareStore(db: Db, keys: Keys) {
   const rows = verifiedRows<MacRow, LockedRow>(keys, 'share', macFields)

@@ -27,13 +27,13 @@ type Counts = ReadonlyMap<string, EnvironmentCount>
  */
 export function applyChange(ctx: WriteContext, access: ProjectAccess, change: ProjectChange, before: Counts): Counts {
   const { snapshot, project } = access
-  const { secrets, secretValues } = ctx.store
+  const { store } = ctx
   const { planned, fresh, revisions, message } = change
   if (planned.length === 0) return new Map()
   const workspaceId = snapshot.workspace.id
   if (fresh.size > 0) {
-    secrets.insertMany([...fresh.values()])
-    secrets.countAll(project.id, workspaceId, fresh.size)
+    store.secrets.insertMany([...fresh.values()])
+    store.secrets.countAll(project.id, workspaceId, fresh.size)
   }
   const counts = takeRevisions(ctx, workspaceId, change, before)
   const now = revisions.at
@@ -44,14 +44,16 @@ export function applyChange(ctx: WriteContext, access: ProjectAccess, change: Pr
     const environmentId = edit.environment.id
     const place = { workspaceId, projectId: project.id, environmentId, secretId: secret.id, ownerId }
     const sealed =
-      edit.value === null ? null : secretValues.seal(place, version, edit.value, authors, snapshot.environmentKeys)
+      edit.value === null
+        ? null
+        : store.secretValues.seal(place, version, edit.value, authors, snapshot.environmentKeys)
     values.push({ ...place, version, sealed, authors, updatedAt: now })
     if (ownerId !== '') continue
     const revision = revisions.of(environmentId)
     versions.push({ ...place, version, revision, name: secret.name, action: status, sealed, authors, ...by })
   }
-  secretValues.putMany(values)
-  secretValues.insertVersions(versions)
+  store.secretValues.putMany(values)
+  store.secretValues.insertVersions(versions)
   record(ctx, describeChange(access, change))
   announceSecrets(ctx, access, new Set(planned.map(({ edit }) => edit.environment.id)))
   return counts

@@ -1,4 +1,5 @@
 /** If-Match: applies a change only if the secret is still as the caller read it. */
+import { isMatch } from '../../../etag.ts'
 import { Failure } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import { type ProjectAccess, reachedEnvironments } from '../../access/access.ts'
@@ -20,12 +21,10 @@ export async function requireMatch(
   if (ifMatch === undefined) return
   if (ifMatch.trim() === '*' && secret.trashedAt === null) return
   ctx.compared.push({ environments: environment ? [environment] : [], keys: [secret.name], secrets: [secret] })
-  // Weak tags never match, because all of our ETags are strong.
-  const tags = new Set(ifMatch.split(',').map((tag) => tag.trim()))
   const reads = [reachedEnvironments(access.reach, access.project), ...(environment ? [[environment]] : [])]
   for (const environments of reads) {
     const etag = await findEtag(ctx, access, environments, secret.id)
-    if (etag !== undefined && tags.has(etag)) return
+    if (etag !== undefined && isMatch(ifMatch, etag)) return
   }
   throw new Failure('preconditionFailed', `${secret.name} has changed since you read it: read it again.`)
 }

@@ -2,20 +2,21 @@
 import type { SecretPath, ValueChange, WriteResult } from '@coffer/contract/secret'
 import { Failure } from '../../../failure.ts'
 import { headRows } from '../../../store/audit/head.ts'
-import type { Db, Desk, Job } from '../../../store/engine/sql.ts'
+import { type Db, type Desk, type Job, newShelf } from '../../../store/engine/sql.ts'
 import {
-  askById,
-  askByName,
-  askEnvironment,
   type EnvironmentCount,
+  environmentById,
   type StoredEnvironment,
   type StoredValue,
+  valueById,
+  valueByName,
 } from '../../../store/secret/stored-value.ts'
-import { forgetOldKey, type ValuePlace } from '../../../store/secret/value-seal.ts'
+import { forgetOldKey, hasKeys, type ValuePlace } from '../../../store/secret/value-seal.ts'
 import { storeOver } from '../../../store/store.ts'
 import { type ProjectAccess, requireProject } from '../../access/access.ts'
 import type { Context, Outcome, WriteContext } from '../../context.ts'
 import { isId } from '../../id.ts'
+import { reachesProject } from '../../scope.ts'
 import { confirmOver, enterTransaction, newOutcome, outcomeLink } from '../../transaction.ts'
 import { requireReached } from '../choose-environment.ts'
 import { findUnseen, requireSecret } from '../find.ts'
@@ -67,17 +68,18 @@ function commitValue(
   return recordingComparison(ctx, access, async (compared) => {
     const asked = {
       value: isId(key)
-        ? askById(access.project.id, environment.id, key.toLowerCase())
-        : askByName(access.project.id, environment.id, key),
-      environment: askEnvironment(workspace.id, environment.id),
+        ? { question: valueById, within: environment.id, key: key.toLowerCase() }
+        : { question: valueByName, within: environment.id, key },
+      environment: { question: environmentById, within: workspace.id, key: environment.id },
     }
     const job: Job<Found, Written<readonly WriteResult[]>, Outcome> = {
       bytes: edit.value?.length ?? 0,
       asks: [asked.value, asked.environment],
       async read(db, answers) {
         await confirmOver(ctx, db)
-        const [[stored], [count]] = [answers.of(asked.value), answers.of(asked.environment)]
-        return findValue({ ...ctx, store: storeOver(db, ctx.keys) }, access, edit, compared, stored, count)
+        const [stored] = answers.of(asked.value)
+        const [count] = answers.of(asked.environment)
+        return findValue(ctx, db, access, edit, compared, stored, count)
       },
       plan: (found, desk, db) => planValue(ctx, access, message, found, desk, db),
       link: outcomeLink(ctx),
@@ -98,13 +100,18 @@ type Found = {
 /** What is stored where the value goes, and its keys in memory: then the plan needs no more questions. */
 async function findValue(
   ctx: Context,
+  db: Db,
   access: ProjectAccess,
   given: Edit,
   compared: Comparison[],
   stored: StoredValue | undefined,
   count: StoredEnvironment | undefined,
 ): Promise<Found> {
-  if (!stored || !count || (await findUnseen(ctx, access, [stored.id])).size > 0) throw new Failure('notFound')
+  if (!stored || !count || stored.projectId !== access.project.id) throw new Failure('notFound')
+  if (!reachesProject(access.reach, access.project)) {
+    const unseen = await findUnseen({ ...ctx, store: storeOver(db, ctx.keys) }, access, [stored.id])
+    if (unseen.size > 0) throw new Failure('notFound')
+  }
   const { environment } = given
   const edit = { ...given, key: stored.name, secret: stored }
   checkEdit(edit)
@@ -112,12 +119,15 @@ async function findValue(
   const place = placeOf(access, environment, stored.id)
   const { environmentKeys } = access.snapshot
   forgetOldKey(count, environmentKeys)
-  const { secretValues } = ctx.store
-  if (!secretValues.hasKeys(place, stored.sealed, environmentKeys)) {
-    await secretValues.loadKeys(place, stored.sealed, environmentKeys)
+  if (!hasKeys(place, stored.sealed, environmentKeys)) {
+    await storeOver(db, ctx.keys).secretValues.loadKeys(place, stored.sealed, environmentKeys)
   }
   return { edit, place, stored, count }
 }
+
+/** What earlier plans of a commit leave of values and environments. */
+const plannedValues = newShelf<Current>()
+const plannedCounts = newShelf<EnvironmentCount>()
 
 function planValue(
   outside: Context,
@@ -129,10 +139,10 @@ function planValue(
 ): { result: Written<readonly WriteResult[]>; note: Outcome } {
   const outcome = newOutcome()
   const ctx = enterTransaction(outside, { db, locked: [] }, outcome)
-  const name = valueName(edit.environment.id, stored.id, '')
-  // The casts are safe: only this file uses these names.
-  const current = (desk.get(`value:${name}`) as Current | undefined) ?? openStored(ctx, access, place, stored)
-  const known = (desk.get(`count:${edit.environment.id}`) as EnvironmentCount | undefined) ?? count
+  const environmentId = edit.environment.id
+  const name = valueName(environmentId, stored.id, '')
+  const current = desk.get(plannedValues, name) ?? openStored(ctx, access, place, stored)
+  const known = desk.get(plannedCounts, environmentId) ?? count
   const change = planDraft(ctx, {
     access,
     edits: [edit],
@@ -141,11 +151,11 @@ function planValue(
     unseen: new Set(),
     present: { secrets: new Map([[edit.key, stored]]), values: new Map(current && [[name, current]]) },
   })
-  const counts = applyChange(ctx, access, change, new Map([[edit.environment.id, known]]))
-  for (const [id, after] of counts) desk.set(`count:${id}`, after)
+  const counts = applyChange(ctx, access, change, new Map([[environmentId, known]]))
+  for (const [id, after] of counts) desk.set(plannedCounts, id, after)
   for (const { version } of change.planned) {
     const text = edit.value ?? undefined
-    desk.set(`value:${name}`, { secretId: stored.id, version, isThere: text !== undefined, text } satisfies Current)
+    desk.set(plannedValues, name, { secretId: stored.id, version, isThere: text !== undefined, text })
   }
   return { result: { result: change.results, isRecorded: change.planned.length > 0 }, note: outcome }
 }
