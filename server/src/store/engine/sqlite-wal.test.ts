@@ -118,6 +118,32 @@ test('several commits share a wait for the disk, and a failed one is an error fo
   writer.close()
 })
 
+test('a commit during a wait that fails is not acknowledged, even if the next wait succeeds', async () => {
+  await write('first')
+  const writer = new DatabaseSync(join(folder, 'test.db'))
+  const wal = openWal(join(folder, 'test.db'), writer)
+  const others = syncedFiles()
+  await wal.harden()
+  const file = syncedFiles().find((one) => !others.includes(one)) ?? -1
+  closeSync(file)
+  expect(openSync('/dev/null', 'r')).toBe(file)
+  const failing = settle(
+    wal.harden().catch((error: unknown) => {
+      // The system reports a lost page once: from here on, the file can be synced again.
+      closeSync(file)
+      expect(openSync(join(folder, 'test.db-wal'), 'r')).toBe(file)
+      throw error
+    }),
+  )
+  const next = settle(wal.harden())
+  for (const outcome of [await failing, await next])
+    expect(outcome).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+  await wal.prepare()
+  expect(await settle(wal.harden())).toEqual({ ok: true })
+  await wal.close()
+  writer.close()
+})
+
 test('the WAL restarts under constant writes, and every commit reaches the database file', async () => {
   const text = 'x'.repeat(3_000)
   const megabyte = 1024 * 1024

@@ -52,6 +52,8 @@ export function openWal(path: string, writer: DatabaseSync): Wal {
   }
 
   async function sync(): Promise<void> {
+    // The system reports a lost page once: another sync would succeed without it.
+    if (isSuspect) throw new Failure('unavailable')
     try {
       file ??= open()
       await syncData(file)
