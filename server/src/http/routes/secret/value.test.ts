@@ -138,6 +138,29 @@ test('an equal value is no change, even right after a concurrent write of it', a
   expect(await listEntries(project, project.idOf('development'))).toHaveLength(1)
 })
 
+test('of concurrent writes that would close a reference cycle together, one is refused', async () => {
+  const project = await createSecretProject(service, session)
+  const rings = Array.from({ length: 12 }, (_, ring) =>
+    Array.from({ length: 2 + (ring % 3) }, (_, at) => `R${ring}_${at}`),
+  )
+  await project.set('development', Object.fromEntries(rings.flat().map((key) => [key, 'plain'])))
+  const written = await Promise.all(
+    rings.map((ring) =>
+      Promise.all(
+        ring.map((key, at) => {
+          const next = ring[(at + 1) % ring.length] ?? ''
+          return write(project, key, { environmentId: 'development', value: `\${${next}}` })
+        }),
+      ),
+    ),
+  )
+  for (const [index, answers] of written.entries()) {
+    const statuses = answers.map(({ status }) => status).sort()
+    expect(statuses, `ring ${index}`).toEqual([...new Array(statuses.length - 1).fill(200), 409])
+  }
+  await expectSoundTrail()
+})
+
 test('writes by name, by id and with references all reach the same secret', async () => {
   const project = await createSecretProject(service, session)
   await project.set('development', { A: 'first', B: 'b' })
