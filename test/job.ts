@@ -1,5 +1,7 @@
 /** Jobs of the transaction engine that write items, for tests of the SQL layer. */
-import { type Db, type Desk, type Job, type Link, sql } from '../server/src/store/engine/sql.ts'
+import { Failure } from '../server/src/failure.ts'
+import { anyOf, type Db, type Desk, type Job, type Link, type Reader, sql } from '../server/src/store/engine/sql.ts'
+import { findItem, unused } from './sql-engine.ts'
 
 /** What a link has done, in this order. */
 type Trace = { readonly links: (readonly string[])[]; readonly told: string[] }
@@ -40,4 +42,20 @@ export function itemJob(id: string, { trace = newTrace(), read, plan, ...others 
     link: traceLink(trace),
     ...others,
   }
+}
+
+/** Unused ids of items. */
+export const several = (count: number) => Array.from({ length: count }, unused)
+
+export const isKept = async (reader: Reader, id: string) => (await findItem(reader, id)) !== undefined
+
+/** Those of the items that are stored, in the order of the list. */
+export async function keptOf(reader: Reader, ids: readonly string[]): Promise<string[]> {
+  const rows = await reader.all<{ id: string }>(sql`select id from item where id ${anyOf(ids)}`)
+  const kept = new Set(rows.map(({ id }) => id))
+  return ids.filter((id) => kept.has(id))
+}
+
+export const refuse = () => {
+  throw new Failure('forbidden')
 }

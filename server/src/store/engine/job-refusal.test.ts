@@ -1,6 +1,6 @@
 /** Jobs that are refused or fail, and the others of their commit. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { itemJob, newTrace, traceLink } from '../../../../test/job.ts'
+import { isKept, itemJob, keptOf, newTrace, refuse, several, traceLink } from '../../../../test/job.ts'
 import { createSqlDatabase, findItem, insertItem, settle, soon, unused } from '../../../../test/sql-engine.ts'
 import { Failure } from '../../failure.ts'
 import { anyOf, type Engine, type Job, type Link, newShelf, sql } from './sql.ts'
@@ -16,17 +16,6 @@ afterAll(() => close())
 
 const commit = <Read, Result>(job: Job<Read, Result, string>, lock = 'jobs') => engine.commit(lock, job)
 const add = (id: string) => engine.transaction('jobs', ({ db }) => insertItem(db, id))
-const several = (count: number) => Array.from({ length: count }, unused)
-const isKept = async (id: string) => (await findItem(engine, id)) !== undefined
-/** Those that are stored, in the order of the list. */
-const keptOf = async (ids: readonly string[]) => {
-  const rows = await engine.all<{ id: string }>(sql`select id from item where id ${anyOf(ids)}`)
-  const kept = new Set(rows.map(({ id }) => id))
-  return ids.filter((id) => kept.has(id))
-}
-const refuse = () => {
-  throw new Failure('forbidden')
-}
 
 describe('a refused job', () => {
   test.each<[string, Parameters<typeof itemJob>[1]]>([
@@ -65,7 +54,7 @@ describe('a refused job', () => {
     const standing = ids.filter((_, index) => index % 2 === 0)
     expect(trace.links).toEqual([standing])
     expect(seen).toEqual([undefined, undefined, undefined])
-    expect(await keptOf(ids)).toEqual(standing)
+    expect(await keptOf(engine, ids)).toEqual(standing)
     const after = await engine.one<{ count: number }>(sql`select count(*) as count from item`)
     expect(after).toEqual({ count: Object(before).count + 3 })
   })
@@ -74,7 +63,7 @@ describe('a refused job', () => {
     const [ids, trace] = [several(3), newTrace()]
     const outcomes = await Promise.all(ids.map((id) => settle(commit(itemJob(id, { trace, plan: refuse })))))
     expect(outcomes.map(({ ok }) => ok)).toEqual([false, false, false])
-    expect([trace.links, trace.told, await keptOf(ids)]).toEqual([[], [], []])
+    expect([trace.links, trace.told, await keptOf(engine, ids)]).toEqual([[], [], []])
   })
 
   test('with a question that is still under way is refused for its own reason', async () => {
@@ -86,7 +75,7 @@ describe('a refused job', () => {
     })
     const outcomes = await Promise.all([settle(commit(early)), settle(commit(itemJob(beside)))])
     expect(outcomes).toMatchObject([{ ok: false, error: { code: 'forbidden' } }, { ok: true }])
-    expect(await keptOf([id, beside])).toEqual([beside])
+    expect(await keptOf(engine, [id, beside])).toEqual([beside])
   })
 })
 
@@ -121,7 +110,7 @@ describe('a failed statement of one job', () => {
     // The next job may run before the one before it is settled.
     const told = ids.flatMap((id) => (id === taken ? [`settled ${id}`] : [`committed ${id}`, `settled ${id}`]))
     expect(trace.told.toSorted()).toEqual([`settled ${ids.join(' ')}`, ...told].toSorted())
-    expect(await isKept(beside ?? '')).toBe(true)
+    expect(await isKept(engine, beside ?? '')).toBe(true)
   })
 
   test('of its read repeats each job alone, and refuses only the job that asks it', async () => {
@@ -135,7 +124,7 @@ describe('a failed statement of one job', () => {
     )
     const outcomes = await soon(Promise.all(jobs.map((job) => settle(commit(job)))), 'the jobs')
     expect(outcomes.map(({ ok }) => ok)).toEqual([true, false, true])
-    expect(await keptOf(ids)).toEqual([ids[0], ids[2]])
+    expect(await keptOf(engine, ids)).toEqual([ids[0], ids[2]])
   })
 
   test('of its link gives each caller the failure of the link, and settles each once', async () => {
@@ -150,7 +139,7 @@ describe('a failed statement of one job', () => {
     for (const outcome of outcomes) expect(outcome).toMatchObject({ ok: false, error: { code: 'unrecorded' } })
     expect(trace.links).toEqual([ids, ...ids.map((id) => [id])])
     expect(trace.told).toEqual([`settled ${ids.join(' ')}`, ...ids.map((id) => `settled ${id}`)])
-    expect(await keptOf(ids)).toEqual([])
+    expect(await keptOf(engine, ids)).toEqual([])
     const next = unused()
     expect(await soon(commit(itemJob(next)), 'the next job')).toBe(next)
   })

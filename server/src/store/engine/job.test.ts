@@ -1,8 +1,7 @@
 /** Jobs: how those that wait at the same moment share a commit, and what each of them gets from it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { itemJob, newTrace, traceLink } from '../../../../test/job.ts'
+import { isKept, itemJob, keptOf, newTrace, refuse, several, traceLink } from '../../../../test/job.ts'
 import { createSqlDatabase, findItem, insertItem, settle, unused } from '../../../../test/sql-engine.ts'
-import { Failure } from '../../failure.ts'
 import { type Ask, anyOf, type Db, type Desk, type Engine, type Job, newShelf, type Question, sql } from './sql.ts'
 
 let engine: Engine
@@ -15,17 +14,6 @@ afterAll(() => close())
 
 const commit = <Read, Result>(job: Job<Read, Result, string>, lock = 'jobs') => engine.commit(lock, job)
 const add = (id: string) => engine.transaction('jobs', ({ db }) => insertItem(db, id))
-const several = (count: number) => Array.from({ length: count }, unused)
-const isKept = async (id: string) => (await findItem(engine, id)) !== undefined
-/** Those that are stored, in the order of the list. */
-const keptOf = async (ids: readonly string[]) => {
-  const rows = await engine.all<{ id: string }>(sql`select id from item where id ${anyOf(ids)}`)
-  const kept = new Set(rows.map(({ id }) => id))
-  return ids.filter((id) => kept.has(id))
-}
-const refuse = () => {
-  throw new Failure('forbidden')
-}
 
 describe('jobs that wait at the same moment', () => {
   test('share one commit and one link, with a separate result for each caller', async () => {
@@ -33,7 +21,7 @@ describe('jobs that wait at the same moment', () => {
     expect(await Promise.all(ids.map((id) => commit(itemJob(id, { trace }))))).toEqual(ids)
     expect(trace.links).toEqual([ids])
     expect(trace.told).toEqual([`committed ${ids.join(' ')}`, `settled ${ids.join(' ')}`])
-    expect(await keptOf(ids)).toEqual(ids)
+    expect(await keptOf(engine, ids)).toEqual(ids)
   })
 
   test('all read before the first one plans, and plan in the order of arrival', async () => {
@@ -64,7 +52,7 @@ describe('jobs that wait at the same moment', () => {
     await running
     expect(await Promise.all(jobs)).toEqual([ids[0], between, ids[1], ids[2]])
     expect(trace.links).toEqual([ids])
-    expect(await keptOf([first, between])).toEqual([first, between])
+    expect(await keptOf(engine, [first, between])).toEqual([first, between])
   })
 
   test('are not mixed with jobs of another lock', async () => {
@@ -76,7 +64,7 @@ describe('jobs that wait at the same moment', () => {
     ])
     await Promise.all(all)
     expect(new Set(trace.links.map((notes) => notes.join()))).toEqual(new Set([left.join(), right.join()]))
-    expect(await keptOf([...left, ...right])).toEqual([...left, ...right])
+    expect(await keptOf(engine, [...left, ...right])).toEqual([...left, ...right])
   })
 
   test('are at most 64 in a commit, whose plans handle at most 256 KiB unless one alone is larger', async () => {
@@ -239,7 +227,7 @@ describe('inserts of several plans', () => {
       }),
     )
     await Promise.all(jobs.map((job) => commit(job)))
-    expect(await keptOf(groups.flat())).toEqual(groups.flat())
+    expect(await keptOf(engine, groups.flat())).toEqual(groups.flat())
   })
 
   test('leave the last of several rows with one key', async () => {
@@ -291,7 +279,7 @@ describe('a job', () => {
     expect(await Promise.all(asked)).toMatchObject([
       { ok: false, error: { message: 'a plan has read all that it needs' } },
     ])
-    expect(await isKept('never')).toBe(false)
+    expect(await isKept(engine, 'never')).toBe(false)
   })
 
   test('that leaves questions of its read unanswered does not harm the others of its commit', async () => {
@@ -306,6 +294,6 @@ describe('a job', () => {
     const outcomes = await Promise.all(jobs.map((job) => settle(commit(job))))
     expect(outcomes[0]).toEqual({ ok: true })
     expect(outcomes[2]).toEqual({ ok: true })
-    expect(await keptOf(ids)).toEqual(ids.filter((_, index) => outcomes[index]?.ok))
+    expect(await keptOf(engine, ids)).toEqual(ids.filter((_, index) => outcomes[index]?.ok))
   })
 })
