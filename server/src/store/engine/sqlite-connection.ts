@@ -68,8 +68,11 @@ function isJournalSwitched(connection: DatabaseSync): boolean {
   }
 }
 
-/** Runs statements on one connection. */
-export function sqliteDb(connection: DatabaseSync): Connection['ask'] & Pick<Connection, 'send'> {
+/** Runs statements on one connection. `requireReady` throws if they cannot. */
+export function sqliteDb(
+  connection: DatabaseSync,
+  requireReady: () => void = () => undefined,
+): Connection['ask'] & Pick<Connection, 'send'> {
   const prepared = new WeakMap<TemplateStringsArray, Prepared>()
   const preparedForSingles = new WeakMap<TemplateStringsArray, Prepared>()
 
@@ -99,6 +102,7 @@ export function sqliteDb(connection: DatabaseSync): Connection['ask'] & Pick<Con
     query: Sql,
     use: (statement: StatementSync, values: SQLInputValue[], columns: readonly string[]) => Result,
   ): Result {
+    requireReady()
     try {
       const { compiled, statement, columns, plain, encodeList } = prepare(query)
       const values = plain ? query.values : parameters(query, compiled, encodeList)

@@ -10,9 +10,12 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createDatabase, openService, registerOwner, type TestService } from '../../../../test/harness.ts'
 import { serve } from '../../../../test/process.ts'
 import { createSecretProject } from '../../../../test/secret-project.ts'
+import { settle } from '../../../../test/sql-engine.ts'
 import { runProgram } from '../../../../test/start-server.ts'
 import { asker, createFixture, harmless, path, promotion, reads, writes } from '../../../../test/unrecorded.ts'
 import { until } from '../../../../test/wait.ts'
+import { sql } from './sql.ts'
+import { openSqlite } from './sqlite.ts'
 
 const run = promisify(execFile)
 
@@ -54,6 +57,23 @@ describe('on a full disk', () => {
     expect((await ask(promotion)).status).toBe(200)
     await expectSoundTrail()
   })
+})
+
+test('a statement after one that found no room is not stored by itself', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'coffer-test-'))
+  const engine = openSqlite(join(folder, 'test.db'))
+  await engine.migrateStep(1, 'test', 'create table note (text text not null)', 0)
+  const insert = (text: string) => sql`insert into note (text) values (${text})`
+  await engine.transaction('note', ({ db }) => db.one(sql`pragma max_page_count = 20`))
+  const both = engine.transaction('note', ({ db }) =>
+    Promise.all([db.count(insert('x'.repeat(200_000))), db.count(insert('stray'))]),
+  )
+  expect(await settle(both)).toMatchObject({ ok: false, error: { cause: { errcode: 13 } } })
+  expect(await engine.all(sql`select text from note`)).toEqual([])
+  await engine.transaction('note', async ({ db }) => db.write(insert('next')))
+  expect(await engine.all(sql`select text from note`)).toEqual([{ text: 'next' }])
+  await engine.close()
+  await rm(folder, { recursive: true, force: true })
 })
 
 describe('an unusable file is refused', () => {

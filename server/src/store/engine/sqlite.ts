@@ -4,6 +4,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { yieldToEventLoop } from '../../event-loop.ts'
+import { Failure } from '../../failure.ts'
 import { createCommitQueue } from './commit-queue.ts'
 import type { Connection } from './open-transaction.ts'
 import { createRefusalBell } from './refusal.ts'
@@ -19,7 +20,10 @@ export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
   // If the path is a symbolic link, SQLite keeps the WAL beside the link's target, and so are snapshots.
   const file = writer.location() ?? path
   const wal = openWal(file, writer)
-  const { send, ...ask } = sqliteDb(writer)
+  const { send, ...ask } = sqliteDb(writer, () => {
+    // A full disk ends the transaction in the database: a statement after that would be stored by itself.
+    if (!writer.isTransaction) throw new Failure('unavailable')
+  })
   const [begin, commit] = [prepareStep(writer, 'begin immediate'), prepareStep(writer, 'commit')]
   const connection: Connection = {
     isPipelined: false,
