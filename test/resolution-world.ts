@@ -8,6 +8,7 @@ import {
   placeName,
 } from '../server/src/domain/secret/reference/graph.ts'
 import { type ResolveOptions, resolveValues } from '../server/src/domain/secret/reference/resolution.ts'
+import { createLongWork } from '../server/src/long-work.ts'
 
 /** Values by `environment/KEY`. A reference without an environment stays in its own; environments called `secret…` are inaccessible. */
 export function createWorld(values: Readonly<Record<string, string>>) {
@@ -24,13 +25,15 @@ export function createWorld(values: Readonly<Record<string, string>>) {
     const names = places.map(placeName)
     return new Map(names.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]] as const])))
   }
+  const { giveWay } = createLongWork()
   const root = (name: string): PlacedValue => {
     const [environmentId = '', key = ''] = name.split('/')
     return { environmentId, key, value: values[name] ?? '' }
   }
   const resolve = (names: readonly string[], options?: Partial<ResolveOptions>) =>
-    resolveValues(names.map(root), { locate, load, onUnresolved: 'keep', ...options })
-  const cycle = async (names: readonly string[]) => (await findCycle(names.map(root), { locate, load }))?.map(placeName)
+    resolveValues(names.map(root), { locate, load, giveWay, onUnresolved: 'keep', ...options })
+  const cycle = async (names: readonly string[]) =>
+    (await findCycle(names.map(root), { locate, load, giveWay }))?.map(placeName)
   return { calls, refused, resolve, cycle }
 }
 

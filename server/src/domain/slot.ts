@@ -150,7 +150,7 @@ export async function inAuditSlots<Result>(
     return { ...portions, giveWay }
   }
   try {
-    return await work({ start })
+    return await work({ ...ctx.longWork, start })
   } finally {
     slot.release()
   }

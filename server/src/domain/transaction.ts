@@ -43,7 +43,8 @@ export async function inTransaction<Result>(
 export const newOutcome = (): Outcome => ({ entries: [], signed: new Set(), stale: new Map() })
 
 export function enterTransaction(ctx: Context, transaction: Transaction, outcome: Outcome): WriteContext {
-  return { ...ctx, store: storeOver(transaction.db, ctx.keys), transaction: { ...transaction, ...outcome } }
+  const store = storeOver(transaction.db, ctx.keys)
+  return { ...ctx, longWork: ctx.longWork.ahead, store, transaction: { ...transaction, ...outcome } }
 }
 
 /** Writes what the work of a commit has recorded and announced. */

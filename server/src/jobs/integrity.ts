@@ -2,7 +2,6 @@ import type { Services } from '../domain/context.ts'
 import { dayMs, hourMs } from '../domain/time.ts'
 import { inQuietTransaction } from '../domain/transaction.ts'
 import { findBrokenSets } from '../domain/workspace/row-set.ts'
-import { yieldToEventLoop } from '../event-loop.ts'
 
 /**
  * Checks the sets of rows that grant rights after the start, and at the first minute of each day (UTC), which one node
@@ -26,10 +25,10 @@ async function claimNight(services: Services, at: number): Promise<boolean> {
   return fence !== undefined
 }
 
-async function reportBrokenSets({ store, log }: Services, signal: AbortSignal | undefined): Promise<void> {
+async function reportBrokenSets({ store, log, longWork }: Services, signal: AbortSignal | undefined): Promise<void> {
   for await (const { workspaceId, what } of findBrokenSets(store)) {
     if (signal?.aborted) return
     log.error(`rows were removed or put back in the database: ${what}`, { workspaceId })
-    await yieldToEventLoop()
+    await longWork.giveWay()
   }
 }

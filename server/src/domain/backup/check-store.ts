@@ -1,7 +1,6 @@
 /** Checks the contents of a restored store: rows that grant rights, audit trails, and that every value opens. */
-import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
-import { createLongWork } from '../../long-work.ts'
+import { createLongWork, type LongWork } from '../../long-work.ts'
 import { type Engine, readOnly } from '../../store/engine/sql.ts'
 import { countTampered } from '../../store/integrity.ts'
 import type { Keys } from '../../store/key/key.ts'
@@ -25,13 +24,14 @@ export async function checkStore(
   options: BackupOptions,
 ): Promise<string[]> {
   const store = storeOver(readOnly(engine), keys)
+  const longWork = createLongWork()
   options.onProgress?.({ stage: 'rights', done: 0, total: 0 })
   const tampered = await countTampered(engine, keys)
   return [
     ...tampered.map((rows) => `Changed outside of Coffer: ${rows}.`),
     ...(await checkSets(store)),
-    ...(await checkTrails(store, keys, manifest, options)),
-    ...(await checkValues(engine, store, options)),
+    ...(await checkTrails({ store, keys, longWork }, manifest, options)),
+    ...(await checkValues(engine, store, longWork, options)),
   ]
 }
 
@@ -44,20 +44,19 @@ async function checkSets(store: ReadStore): Promise<string[]> {
 }
 
 async function checkTrails(
-  store: ReadStore,
-  keys: Keys,
+  services: { readonly store: ReadStore; readonly keys: Keys; readonly longWork: LongWork },
   manifest: Manifest,
   options: BackupOptions,
 ): Promise<string[]> {
+  const { store } = services
   const { signal, onProgress } = options
   const heads = new Map(manifest.auditHeads.map((head) => [head.chain, head]))
   const problems: string[] = []
-  const longWork = createLongWork()
   let done = 0
   let chain = await store.audit.findChainAfter('')
   for (; chain !== undefined; chain = await store.audit.findChainAfter(chain)) {
     signal?.throwIfAborted()
-    const verdict = await verifyChain({ store, keys, longWork }, chain, () => signal?.throwIfAborted())
+    const verdict = await verifyChain(services, chain, () => signal?.throwIfAborted())
     const name = JSON.stringify(chain)
     if (!verdict.ok) problems.push(`Audit trail ${name} is broken at entry ${verdict.firstBroken}: ${verdict.reason}`)
     const expected = heads.get(chain)
@@ -72,7 +71,12 @@ async function checkTrails(
   return problems.slice(0, maxNamed)
 }
 
-async function checkValues(engine: Engine, store: ReadStore, { onProgress, signal }: BackupOptions): Promise<string[]> {
+async function checkValues(
+  engine: Engine,
+  store: ReadStore,
+  { giveWay }: LongWork,
+  { onProgress, signal }: BackupOptions,
+): Promise<string[]> {
   const records = sealedWalkStore(engine)
   const total = await records.count()
   const problems: string[] = []
@@ -89,7 +93,7 @@ async function checkValues(engine: Engine, store: ReadStore, { onProgress, signa
       if (++done % recordsPerTurn > 0) continue
       signal?.throwIfAborted()
       onProgress?.({ stage: 'values', done, total })
-      await yieldToEventLoop()
+      await giveWay()
     }
   }
   return problems

@@ -6,7 +6,6 @@ import type { AccessToken } from '@coffer/contract/auth'
 import type { IdPath } from '@coffer/contract/field'
 import type { IdentityCheck, IdentityExchange, IdentityTest, IdentityVerdict } from '@coffer/contract/oidc'
 import { jwtLifetimeSeconds } from '../../crypto/jwt.ts'
-import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure, isFailure } from '../../failure.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
 import { requireWorkspace } from '../access/access.ts'
@@ -81,7 +80,7 @@ async function judge(ctx: Context, workspaceId: string, token: ExternalToken): P
   const judged: { identity: IdentityRecord; failed: IdentityCheck | undefined }[] = []
   for (const identity of candidates) {
     // Many identities and a token with long lists can take a while, so other requests get the event loop in between.
-    if (judged.length > 0) await yieldToEventLoop()
+    if (judged.length > 0) await ctx.longWork.giveWay()
     judged.push({ identity, failed: firstFailed(checkFit(identity, token)) })
   }
   const fitting = judged.flatMap(({ identity, failed }) => (failed ? [] : [identity]))

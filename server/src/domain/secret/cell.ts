@@ -1,5 +1,5 @@
 /** Describes values without showing them: whether they are empty, what they refer to, and which of them are equal. */
-import { yieldToEventLoop } from '../../event-loop.ts'
+import type { GiveWay } from '../../long-work.ts'
 import { surveyReferences, writeReferenceName } from './reference/reference.ts'
 import { createOpeningPause } from './size.ts'
 
@@ -13,7 +13,10 @@ export type Cell = {
 type Valued = { readonly secretId: string; readonly value: string }
 
 /** Replaces each value by its cell. Expects all rows of each secret, because equal values are found among them. */
-export async function toCells<Row extends Valued>(rows: readonly Row[]): Promise<(Row & { readonly cell: Cell })[]> {
+export async function toCells<Row extends Valued>(
+  rows: readonly Row[],
+  giveWay: GiveWay,
+): Promise<(Row & { readonly cell: Cell })[]> {
   const cells: (Row & { readonly cell: Cell })[] = []
   const isPause = createOpeningPause()
   const numbersOf = new Map<string, Map<string, number>>()
@@ -26,7 +29,7 @@ export async function toCells<Row extends Valued>(rows: readonly Row[]): Promise
     numbers.set(value, same)
     const references = surveyReferences(value).references.map(writeReferenceName)
     cells.push({ ...row, value: '', cell: { isEmpty: value === '', references, same } })
-    if (isPause(value.length)) await yieldToEventLoop()
+    if (isPause(value.length)) await giveWay()
   }
   return cells
 }

@@ -4,7 +4,6 @@ import type { RevisionResults } from '@coffer/contract/secret'
 import type { SecretExport, SecretImport } from '@coffer/contract/secret-file'
 import type { Entry } from '@coffer/contract/secret-format'
 import { type LeftOut, whyLeftOut } from '@coffer/contract/variable-name'
-import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import { type ProjectAccess, requireProject } from '../access/access.ts'
 import { readDetails, recordRead } from '../audit/record-read.ts'
@@ -106,25 +105,25 @@ async function writeFile(ctx: Context, format: ExportFormat, entries: readonly E
   const { formatLines } = await import('./format/format.ts')
   const { lines, contentType, weight } = formatLines(format, entries, options)
   const allowance = createAllowance(ctx, 'environmentId', exportAdvice)
-  return { ...(await writeAnswer(lines, allowance, { weight })), contentType }
+  return { ...(await writeAnswer(ctx, lines, allowance, { weight })), contentType }
 }
 
 export async function importSecrets(ctx: Context, path: ProjectPath, body: SecretImport): Promise<RevisionResults> {
   const access = await requireProject(ctx, path, 'secret:write')
   const environment = requireWritable(access, body.environmentId)
-  const entries = await readFile(body)
+  const entries = await readFile(ctx, body)
   const edits = entries.map((entry) => ({ ...entry, environment }))
   return writeRevision(ctx, access, environment, body.dryRun, (ctx) => writeAll(ctx, access, edits, body))
 }
 
 /** Parses in pieces: a file may be megabytes, and must not block the event loop. */
-async function readFile({ format, content, literal = false }: SecretImport): Promise<Entry[]> {
+async function readFile(ctx: Context, { format, content, literal = false }: SecretImport): Promise<Entry[]> {
   // Imported lazily: the parsers are large, and most processes never need one.
   const { parseInPieces } = await import('./format/format.ts')
   const pieces = parseInPieces(format, content, { isLiteral: literal })
   let piece = pieces.next()
   while (!piece.done) {
-    await yieldToEventLoop()
+    await ctx.longWork.giveWay()
     piece = pieces.next()
   }
   return piece.value

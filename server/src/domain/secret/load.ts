@@ -1,6 +1,4 @@
 /** Loads and decrypts values: responses, exports, references and comparisons are built from these rows. */
-
-import { yieldToEventLoop } from '../../event-loop.ts'
 import type { ReminderRow } from '../../store/secret/reminder.ts'
 import { rowBytes } from '../../store/secret/row-size.ts'
 import type { SealedValue } from '../../store/secret/value.ts'
@@ -43,7 +41,7 @@ export async function openValues(
     const open = ctx.store.secretValues.open(place, { version, sealed, authors }, snapshot.environmentKeys)
     const value = typeof open === 'string' ? open : await open
     opened.push({ secretId, environmentId, isPersonal: ownerId !== '', version, updatedAt, value, authors })
-    if (isPause(sealed.length)) await yieldToEventLoop()
+    if (isPause(sealed.length)) await ctx.longWork.giveWay()
   }
   return opened
 }
@@ -131,7 +129,7 @@ export function loadValues(
       const rows: SealedValue[] = []
       for (const part of partsOf(secretIds, environmentIds.length, ownerId)) {
         for (const row of await secretValues.listOf(environmentIds, part, ownerId)) rows.push(row)
-        await yieldToEventLoop()
+        await ctx.longWork.giveWay()
       }
       return (await revisions()) === before ? rows : whole()
     },
@@ -177,11 +175,11 @@ export async function loadWithoutValues(
     const rows = await secretValues.listOf(ids, secretIds, ownerId)
     const opened = await openValues(ctx, access, rows, names)
     allowance.spend(opened.length * rowBytes)
-    for (const row of hasCells ? await toCells(opened) : opened) {
+    for (const row of hasCells ? await toCells(opened, ctx.longWork.giveWay) : opened) {
       for (const reference of row.cell?.references ?? []) allowance.spend(reference.length + referenceBytes)
       values.push({ ...row, value: '' })
     }
-    await yieldToEventLoop()
+    await ctx.longWork.giveWay()
   }
   const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
   return { secrets, allNames, values, reminders, advice }

@@ -2,7 +2,6 @@
 import type { WorkspacePath } from '@coffer/contract/field'
 import type { FoundSecret, SecretSearch } from '@coffer/contract/secret-search'
 import { openCursor, sealCursor } from '../../crypto/cursor.ts'
-import { yieldToEventLoop } from '../../event-loop.ts'
 import type { NamedSecret, NamePosition } from '../../store/secret/secret.ts'
 import { ownersSeen } from '../../store/secret/value.ts'
 import { type Access, reachedEnvironments, requireWorkspace, seesProject } from '../access/access.ts'
@@ -53,7 +52,7 @@ export async function searchSecrets(
     }
     after = rows.at(-1) ?? after
     if (rows.length < namesPerQuery) return { items, nextCursor: undefined }
-    await yieldToEventLoop()
+    await ctx.longWork.giveWay()
   }
   return pageAfter(after)
 }

@@ -4,8 +4,8 @@
  */
 import { maxValueBytes } from '@coffer/contract/secret'
 import { overheadBytes } from '../../crypto/envelope.ts'
-import { createPause } from '../../event-loop.ts'
 import { invalid } from '../../failure.ts'
+import { createPause } from '../../long-work.ts'
 import { rowBytes } from '../../store/secret/row-size.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { acquireLargeSlot } from '../slot.ts'
@@ -26,7 +26,7 @@ export const smallBytes = mebibyte
 /** This many secrets take about 10 MiB while a response is written, however small their values are. */
 export const manySecrets = 2_500
 
-/** For loops that decrypt values: takes the bytes of each, and pauses after 128 small values or 1 MiB. */
+/** For loops that decrypt values: takes the bytes of each; true after 128 small values or 1 MiB. */
 export const createOpeningPause = () => createPause(mebibyte, 8 * 1024)
 
 export type Allowance = {

@@ -1,6 +1,5 @@
 /** Forecasts whom a policy shuts out: by what people have proven, the age of tokens, and the addresses last seen. */
 import type { ShutOut } from '@coffer/contract/policy'
-import { yieldToEventLoop } from '../../event-loop.ts'
 import { type Account, proofsOf } from '../../store/account/account.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import type { Access } from '../access/access.ts'
@@ -57,7 +56,7 @@ async function listLiveTokens(ctx: Context, workspaceId: string): Promise<LiveTo
       live.push({ ...token, usedAt: at ?? 0, address: ip ?? undefined })
     }
     before = page.next
-    await yieldToEventLoop()
+    await ctx.longWork.giveWay()
   }
   return live
 }

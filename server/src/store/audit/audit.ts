@@ -3,6 +3,7 @@
  * hash covers the hash before it; the newest hash is signed.
  */
 
+import type { GiveWay } from '../../long-work.ts'
 import { anyOf, type Db, fragment, sql } from '../engine/sql.ts'
 import { type BatchRow, expandBatch, linksOfBatch } from './batch.ts'
 import { type AuditLink, type AuditRow, linkOf } from './entry.ts'
@@ -31,9 +32,6 @@ type RowSize = { readonly firstSequence: number; readonly lastSequence: number; 
 
 /** Ids, hashes and the index of one row, measured on SQLite. */
 const rowBytes = 300
-
-/** Waits, where it is time, so that long work does not hold up others. */
-type GiveWay = () => Promise<void> | undefined
 
 /** Minimum number of rows per narrowing query, even if fewer results are wanted. */
 const minNarrowed = 100

@@ -167,7 +167,7 @@ export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQu
     return [key, { ...(old && { from: old.value }), ...(next && { to: next.value }) }]
   })
   const entries = query.values ? diffEntries(diff, values) : [JSON.stringify(diff)]
-  const { body, bytes } = await writeAnswer(entries, createAllowance(ctx, 'from', diffAdvice))
+  const { body, bytes } = await writeAnswer(ctx, entries, createAllowance(ctx, 'from', diffAdvice))
   const states = { from: query.from, to: query.to }
   const bases = await loadPastBases(ctx, access, all)
   await recordComparison(ctx, access, [{ keys: all, environments, bases }], 'success', states, bytes)

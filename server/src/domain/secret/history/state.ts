@@ -1,6 +1,4 @@
 /** The values of an environment, now or after one of its revisions, for diffs, restores and promotions. */
-
-import { yieldToEventLoop } from '../../../event-loop.ts'
 import { Failure, invalid } from '../../../failure.ts'
 import type { VersionRow } from '../../../store/secret/value.ts'
 import type { ValuePlace } from '../../../store/secret/value-seal.ts'
@@ -45,7 +43,7 @@ export async function stateAt(
     const { version, secretId, authors } = row
     const value = await openVersion(ctx, access, place, row)
     state.set(renamed?.newName ?? row.name, { value, version, secretId, authors })
-    if (isPause(row.sealed?.length ?? 0)) await yieldToEventLoop()
+    if (isPause(row.sealed?.length ?? 0)) await ctx.longWork.giveWay()
   }
   return state
 }

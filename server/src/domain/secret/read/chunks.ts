@@ -1,10 +1,9 @@
 /**
  * Writes responses with values entry by entry, and measures them while writing: a format can make a value six times as
- * long. Yields the event loop after each piece.
+ * long. Each piece is a portion of long work.
  */
-
-import { yieldToEventLoop } from '../../../event-loop.ts'
 import { rowBytes } from '../../../store/secret/row-size.ts'
+import type { Context } from '../../context.ts'
 import { type Allowance, smallBytes } from '../size.ts'
 
 /** Buffers of a response, in the order of sending. */
@@ -19,9 +18,10 @@ type Options = {
   readonly onPiece?: (piece: Buffer) => void
 }
 
-const pieceLength = 256 * 1024
+const pieceLength = 128 * 1024
 
 export async function writeAnswer(
+  { longWork }: Pick<Context, 'longWork'>,
   entries: Iterable<string>,
   allowance: Allowance,
   { weight = 1, onPiece }: Options = {},
@@ -46,7 +46,7 @@ export async function writeAnswer(
     length += entry.length
     if (length < pieceLength) continue
     flush()
-    await yieldToEventLoop()
+    await longWork.nextPortion()
   }
   flush()
   return { body: bytes > smallBytes ? pieces : Buffer.concat(pieces).toString(), bytes }

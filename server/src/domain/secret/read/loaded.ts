@@ -49,7 +49,7 @@ async function loadOne(
   const opened = await openValues(ctx, access, sealed, new Map([[secret.id, secret.name]]))
   // A secret does not exist for callers who see none of its values.
   if (opened.length === 0) throw new Failure('notFound')
-  const values = query.view === 'cells' ? await toCells(opened) : opened
+  const values = query.view === 'cells' ? await toCells(opened, ctx.longWork.giveWay) : opened
   const reminders = ids.length === 0 ? [] : await secretReminders.listOf(ids, secret.id)
   return { secrets: [secret], allNames: () => [secret.name], values, reminders, advice }
 }

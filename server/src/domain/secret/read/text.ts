@@ -22,7 +22,7 @@ export async function writeSecrets(
 ): Promise<WrittenAnswer & { readonly etag: string }> {
   const allowance = createAllowance(ctx, 'environmentId', answered.advice)
   const etag = createEtagMaker(ctx.keys.keyring.active.audit)
-  const written = await writeAnswer(entriesOf(answered), allowance, { onPiece: etag.add })
+  const written = await writeAnswer(ctx, entriesOf(answered), allowance, { onPiece: etag.add })
   return { ...written, etag: etag.finish() }
 }
 

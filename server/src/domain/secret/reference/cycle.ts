@@ -22,6 +22,7 @@ export async function refuseCycles(
   const load = loadInFewQueries(options)
   const cycle = await findCycle(roots, {
     locate: options.locate,
+    giveWay: ctx.longWork.giveWay,
     // Writes and removals of this request count as done.
     load: async (places) => {
       const values = new Map(await load(places))

@@ -3,7 +3,7 @@
  * read everything it leads to, and if the authors of each value in the chain may read everything after it. Also records
  * where references led and where they were stopped.
  */
-import { yieldToEventLoop } from '../../../event-loop.ts'
+import type { GiveWay } from '../../../long-work.ts'
 import type { ProjectAccess } from '../../access/access.ts'
 import type { Context } from '../../context.ts'
 import { createAuthorRights } from './author.ts'
@@ -63,7 +63,7 @@ export function createDelegatedReferences(ctx: Context, access: ProjectAccess): 
     },
 
     async prune(nodes) {
-      const ledTo = await listLedTo(nodes)
+      const ledTo = await listLedTo(nodes, ctx.longWork.giveWay)
       const stopped: Link[] = []
       for (const node of nodes) {
         const authors = authorsByPlace.get(node.name) ?? ''
@@ -119,7 +119,10 @@ function traceBack(last: Place, cameFrom: ReadonlyMap<string, Place | undefined>
 }
 
 /** Environments that each value leads to, over any number of hops. Cycles are harmless: a set grows only so often. */
-async function listLedTo(nodes: readonly ValueNode[]): Promise<ReadonlyMap<ValueNode, ReadonlySet<string>>> {
+async function listLedTo(
+  nodes: readonly ValueNode[],
+  giveWay: GiveWay,
+): Promise<ReadonlyMap<ValueNode, ReadonlySet<string>>> {
   const ledTo = new Map<ValueNode, Set<string>>(nodes.map((node) => [node, new Set()]))
   const referring = new Map<ValueNode, ValueNode[]>()
   const isPause = createReferencePause()
@@ -131,7 +134,7 @@ async function listLedTo(nodes: readonly ValueNode[]): Promise<ReadonlyMap<Value
       if (known) known.push(node)
       else referring.set(target, [node])
     }
-    if (isPause(node.links.length)) await yieldToEventLoop()
+    if (isPause(node.links.length)) await giveWay()
   }
   const queue = new Set(nodes.filter(({ links }) => links.length > 0))
   for (const node of queue) {
@@ -143,7 +146,7 @@ async function listLedTo(nodes: readonly ValueNode[]): Promise<ReadonlyMap<Value
       for (const id of added) known.add(id)
       queue.add(before)
     }
-    if (isPause(referring.get(node)?.length ?? 0)) await yieldToEventLoop()
+    if (isPause(referring.get(node)?.length ?? 0)) await giveWay()
   }
   return ledTo
 }

@@ -1,5 +1,4 @@
 /** Follows the references in loaded values, with the caller's own rights at every hop. */
-import { yieldToEventLoop } from '../../../event-loop.ts'
 import type { NamedValue } from '../../../store/secret/value.ts'
 import type { ProjectAccess } from '../../access/access.ts'
 import { findEnvironmentByName } from '../../cache/workspace-snapshot.ts'
@@ -75,7 +74,7 @@ export function referenceOptions(
       const value = await secretValues.open(place, { version, sealed, authors }, snapshot.environmentKeys)
       values.set(placeName({ environmentId, key: row.name }), value)
       met.push({ place: { environmentId, key: row.name }, authors })
-      if (isPause(sealed.length)) await yieldToEventLoop()
+      if (isPause(sealed.length)) await ctx.longWork.giveWay()
     }
     await guard?.load(met)
     return values
@@ -136,6 +135,7 @@ export async function resolveRows(
       for (const place of places) if (values.has(placeName(place))) referenced.push(place)
       return values
     },
+    giveWay: ctx.longWork.giveWay,
     onUnresolved: options.onUnresolved,
     onGap: options.guard?.miss,
     prune: options.guard?.prune,

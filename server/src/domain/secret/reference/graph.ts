@@ -1,4 +1,4 @@
-import { yieldToEventLoop } from '../../../event-loop.ts'
+import type { GiveWay } from '../../../long-work.ts'
 import { createReferencePause, defaultMaxDepth, maxLinks, maxMentions, tooManyReferences } from './limit.ts'
 import { parsePieces, type Reference, readReference } from './reference.ts'
 
@@ -23,6 +23,7 @@ export type LoadValues = (places: readonly Place[]) => Promise<ReadonlyMap<strin
 export type GraphOptions = {
   readonly locate: Locate
   readonly load: LoadValues
+  readonly giveWay: GiveWay
   readonly maxDepth?: number
   /** Maximum number of links over all values. Beyond it, values with references are left out. */
   readonly maxLinks?: number
@@ -66,7 +67,7 @@ export async function loadReferenceGraph(
   roots: readonly PlacedValue[],
   options: GraphOptions,
 ): Promise<ReferenceGraph> {
-  const { locate, load, maxDepth = defaultMaxDepth } = options
+  const { locate, load, giveWay, maxDepth = defaultMaxDepth } = options
   const nodes = new Map<string, [ValueNode, ...ValueNode[]]>()
   const places = new Set<string>()
   const environments = new Set<string>()
@@ -122,7 +123,7 @@ export async function loadReferenceGraph(
     consult(place, name)
     rootNodes.push(root)
     isWhole &&= root !== undefined
-    if (isPause(root?.links.length === 0 ? 0 : value.length)) await yieldToEventLoop()
+    if (isPause(root?.links.length === 0 ? 0 : value.length)) await giveWay()
   }
 
   let frontier = rootNodes.filter((node) => node !== undefined)
@@ -132,7 +133,7 @@ export async function loadReferenceGraph(
       for (const { place, placeName } of links) {
         if (place && placeName && !places.has(placeName)) wanted.set(placeName, place)
       }
-      if (isPause(links.length)) await yieldToEventLoop()
+      if (isPause(links.length)) await giveWay()
     }
     if (wanted.size === 0) break
     const values = await load([...wanted.values()])
@@ -144,7 +145,7 @@ export async function loadReferenceGraph(
       const node = addNode(place, name, value)
       if (node && node.links.length > 0) frontier.push(node)
       isWhole &&= node !== undefined
-      if (isPause(node?.links.length === 0 ? 0 : value.length)) await yieldToEventLoop()
+      if (isPause(node?.links.length === 0 ? 0 : value.length)) await giveWay()
     }
   }
   for (const { links } of nodes.values().flatMap((variants) => variants.filter((node) => node.links.length > 0))) {
@@ -152,7 +153,7 @@ export async function loadReferenceGraph(
       const target = link.placeName === undefined ? undefined : nodes.get(link.placeName)?.[0]
       if (target) link.target = target
     }
-    if (isPause(links.length)) await yieldToEventLoop()
+    if (isPause(links.length)) await giveWay()
   }
   return { roots: rootNodes, nodes, places, environments, isWhole }
 }
@@ -171,7 +172,7 @@ function* successors({ nodes }: ReferenceGraph, name: string): Generator<string,
  * references may have no number.
  * Gabow's path-based algorithm, with an explicit stack because a chain of references may be longer than the call stack.
  */
-export async function numberComponents(graph: ReferenceGraph): Promise<ReadonlyMap<string, number>> {
+export async function numberComponents(graph: ReferenceGraph, giveWay: GiveWay): Promise<ReadonlyMap<string, number>> {
   const components = new Map<string, number>()
   const order = new Map<string, number>()
   const unassigned: string[] = []
@@ -194,7 +195,7 @@ export async function numberComponents(graph: ReferenceGraph): Promise<ReadonlyM
     // Most values have no references, and need no number of their own.
     if (!order.has(start) && variants.some((node) => node.links.length > 0)) enter(start)
     for (let frame = frames.at(-1); frame; frame = frames.at(-1)) {
-      if (isPause(0)) await yieldToEventLoop()
+      if (isPause(0)) await giveWay()
       const next = frame.successors.next().value
       const position = order.get(next ?? frame.name)
       if (next === undefined) {
@@ -218,12 +219,13 @@ export async function findCycle(
   roots: readonly PlacedValue[],
   options: Omit<GraphOptions, 'maxDepth'>,
 ): Promise<readonly Place[] | undefined> {
+  const { giveWay } = options
   const graph = await loadReferenceGraph(roots, { ...options, maxDepth: Number.POSITIVE_INFINITY })
   if (!graph.isWhole) throw tooManyReferences('write fewer at once, or reference fewer')
-  const components = await numberComponents(graph)
+  const components = await numberComponents(graph, giveWay)
   const isPause = createReferencePause()
   for (const start of graph.roots.flatMap((root) => (root && root.links.length > 0 ? [root.name] : []))) {
-    if (isPause(graph.nodes.get(start)?.[0].links.length ?? 0)) await yieldToEventLoop()
+    if (isPause(graph.nodes.get(start)?.[0].links.length ?? 0)) await giveWay()
     const component = components.get(start)
     const onCycle = successors(graph, start).some((next) => components.get(next) === component)
     if (onCycle) return shortestCycle(graph, components, start)

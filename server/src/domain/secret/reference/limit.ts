@@ -1,7 +1,6 @@
 /** Limits on references: in one written value, and in all values that one request processes. */
-
-import { createPause, yieldToEventLoop } from '../../../event-loop.ts'
 import { invalid } from '../../../failure.ts'
+import { createPause, type GiveWay } from '../../../long-work.ts'
 import { surveyReferences } from './reference.ts'
 
 /** References behind references: a chain of values may be this long. */
@@ -14,11 +13,12 @@ export const maxLinks = 100_000
 export const maxMentions = 1_000_000
 
 /** For loops over texts that may be full of references: takes the length of each. */
-export const createReferencePause = () => createPause(256 * 1024, 64)
+export const createReferencePause = () => createPause(64 * 1024, 64)
 
 /** Call before all other checks of a write, because they visit each reference several times. */
 export async function refuseManyReferences(
   written: readonly { readonly key: string; readonly value: string | null }[],
+  giveWay: GiveWay,
 ): Promise<void> {
   const isPause = createReferencePause()
   let links = 0
@@ -32,7 +32,7 @@ export async function refuseManyReferences(
     links += references.length
     mentions += count
     if (links > maxLinks || mentions > maxMentions) throw tooManyReferences('write fewer at once')
-    if (isPause(value.length)) await yieldToEventLoop()
+    if (isPause(value.length)) await giveWay()
   }
 }
 

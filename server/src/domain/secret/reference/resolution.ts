@@ -1,4 +1,3 @@
-import { yieldToEventLoop } from '../../../event-loop.ts'
 import {
   type GraphOptions,
   type Link,
@@ -65,7 +64,7 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
   const { maxDepth = defaultMaxDepth, maxBytes = mebibyte, maxGrowthBytes = 32 * mebibyte } = options
   const graph = await loadReferenceGraph(roots, options)
   await options.prune?.([...graph.nodes.values()].flat())
-  const measure = createMeasure(await numberComponents(graph))
+  const measure = createMeasure(await numberComponents(graph, options.giveWay))
   let growthLeft = maxGrowthBytes
   let namesLeft = options.maxLinks ?? maxLinks
 
@@ -79,7 +78,7 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
       for (const name of left.unresolved) options.onGap?.(place, { name, at: place, through: name, way: [place] })
       results.push(left)
       namesLeft -= left.unresolved.length
-      if (isPause(value.length)) await yieldToEventLoop()
+      if (isPause(value.length)) await options.giveWay()
       continue
     }
     if (root.links.length === 0) {
@@ -91,7 +90,7 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
     const fits = bytes <= maxBytes && growth <= growthLeft
     if (fits) growthLeft -= growth
     results.push(writeValue(root, fits ? maxDepth : 0, options))
-    if (isPause(value.length + (fits ? growth : 0))) await yieldToEventLoop()
+    if (isPause(value.length + (fits ? growth : 0))) await options.giveWay()
   }
   const visited = { places: graph.places, environments: graph.environments }
   return { results, visited }

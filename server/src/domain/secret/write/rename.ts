@@ -1,4 +1,3 @@
-import { yieldToEventLoop } from '../../../event-loop.ts'
 import { Failure } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import type { ProjectAccess } from '../../access/access.ts'
@@ -121,6 +120,6 @@ export async function refuseRenamedCycles(
       return { environmentId, key: namesById.get(secretId) ?? '', value }
     })
     await refuseCycles(ctx, access, written, [], '')
-    await yieldToEventLoop()
+    await ctx.longWork.giveWay()
   }
 }

@@ -3,7 +3,6 @@
  * all rows back: this must not undo or silently overwrite what others changed meanwhile.
  */
 import type { SecretChange } from '@coffer/contract/secret'
-import { yieldToEventLoop } from '../../../event-loop.ts'
 import { Failure, invalid } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import type { SealedValue } from '../../../store/secret/value.ts'
@@ -61,7 +60,7 @@ export async function withoutEchoes<Row extends SentRow>(
         conflicts.push(`${what} in ${environment.name} by ${newest?.createdBy} at ${iso(newest?.createdAt ?? 0)}`)
       }
     }
-    if (isPause(value.length)) await yieldToEventLoop()
+    if (isPause(value.length)) await ctx.longWork.giveWay()
   }
   if (conflicts.length > 0) {
     const told = conflicts.slice(0, 10).join(', ')

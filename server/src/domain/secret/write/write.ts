@@ -130,7 +130,7 @@ async function checkEdits(
   })
   for (const edit of edits) checkEdit(edit)
   refuseTooMuch(ctx, edits)
-  if (edits.some(mayRefer)) await refuseManyReferences(edits)
+  if (edits.some(mayRefer)) await refuseManyReferences(edits, ctx.longWork.giveWay)
   const ownerId = edits.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
   // A personal value must not outlive its owner's membership, which may have ended since the request was authorised.
   if (ownerId !== '') await reauthorise(ctx, access, 'secret:update')
