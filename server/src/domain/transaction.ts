@@ -5,7 +5,7 @@ import type { Db, Job, Link, Linked, Transaction } from '../store/engine/sql.ts'
 import { type Store, storeOver } from '../store/store.ts'
 import { confirmWithin, mayHaveChanged } from './access/confirm.ts'
 import { appendEntries } from './audit/append.ts'
-import { asUnrecorded } from './audit/chain.ts'
+import { asUnrecorded, lockMissingHeads } from './audit/chain.ts'
 import type { AuditEvent, Entry } from './audit/event.ts'
 import { toEntry } from './audit/record.ts'
 import { invalidate } from './cache/invalidation.ts'
@@ -28,6 +28,7 @@ export async function inTransaction<Result>(
   try {
     const enter = async (transaction: Transaction) => {
       const inside = enterTransaction(ctx, transaction, outcome)
+      if (ctx.engine.kind === 'postgres') await lockMissingHeads(inside, sorted)
       await confirmWithin(inside)
       return work(inside)
     }

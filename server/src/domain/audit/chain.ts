@@ -29,6 +29,13 @@ export async function lockHead(ctx: ChainContext, chain: string): Promise<ChainH
   return { sequence, hash, cutSequence, isSound }
 }
 
+/** A chain without entries has no head that a transaction could lock at its start; another node may begin it too. */
+export async function lockMissingHeads(ctx: ChainContext, chains: readonly string[]): Promise<void> {
+  for (const chain of chains) {
+    if (!findLocked(ctx, chain)) await orNothing(ctx, () => ctx.store.audit.lockHead(chain))
+  }
+}
+
 /** The head as the transaction locked it at its start. */
 function findLocked({ transaction }: ChainContext, chain: string): LockedHead | undefined {
   // The cast is safe: `headRows` are the only rows that a transaction locks at its start.
