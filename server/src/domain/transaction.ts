@@ -28,7 +28,7 @@ export async function inTransaction<Result>(
   try {
     const enter = async (transaction: Transaction) => {
       const inside = enterTransaction(ctx, transaction, outcome)
-      if (ctx.engine.kind === 'postgres') await lockMissingHeads(inside, sorted)
+      await lockMissingHeads(inside, sorted)
       await confirmWithin(inside)
       return work(inside)
     }

@@ -31,6 +31,7 @@ export async function lockHead(ctx: ChainContext, chain: string): Promise<ChainH
 
 /** A chain without entries has no head that a transaction could lock at its start; another node may begin it too. */
 export async function lockMissingHeads(ctx: ChainContext, chains: readonly string[]): Promise<void> {
+  if (!ctx.transaction.locked) return
   for (const chain of chains) {
     if (!findLocked(ctx, chain)) await orNothing(ctx, () => ctx.store.audit.lockHead(chain))
   }
@@ -39,7 +40,7 @@ export async function lockMissingHeads(ctx: ChainContext, chains: readonly strin
 /** The head as the transaction locked it at its start. */
 function findLocked({ transaction }: ChainContext, chain: string): LockedHead | undefined {
   // The cast is safe: `headRows` are the only rows that a transaction locks at its start.
-  return (transaction.locked as LockedHead[]).find(({ chainId }) => chainId === chain)
+  return (transaction.locked as LockedHead[] | undefined)?.find(({ chainId }) => chainId === chain)
 }
 
 /** A change that cannot be audited must not happen: any error here fails the transaction, and the client may retry. */

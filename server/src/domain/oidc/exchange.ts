@@ -80,7 +80,7 @@ async function judge(ctx: Context, workspaceId: string, token: ExternalToken): P
   const judged: { identity: IdentityRecord; failed: IdentityCheck | undefined }[] = []
   for (const identity of candidates) {
     // Many identities and a token with long lists can take a while, so other requests get the event loop in between.
-    if (judged.length > 0) await ctx.longWork.giveWay()
+    if (judged.length > 0) await ctx.longWork.nextPortion()
     judged.push({ identity, failed: firstFailed(checkFit(identity, token)) })
   }
   const fitting = judged.flatMap(({ identity, failed }) => (failed ? [] : [identity]))

@@ -20,6 +20,7 @@ function fakeConnection() {
     if (failing.has(name) && times-- > 0) throw error
   }
   const connection: Connection = {
+    locked: undefined,
     isPipelined: false,
     ask: {
       one: () => step('ask').then(() => undefined),

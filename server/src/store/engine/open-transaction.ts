@@ -14,7 +14,7 @@ export type Statement = {
 
 /** A connection on which a transaction has begun. */
 export type Connection = {
-  readonly locked?: readonly unknown[]
+  readonly locked: Transaction['locked']
   /** True if a statement can be sent before the answers of earlier ones; the engine ignores all after a failed one. */
   readonly isPipelined: boolean
   /** Sent at once, without waiting for the answers of earlier statements. */
@@ -41,7 +41,7 @@ export type OpenTransaction = Transaction & {
 const asItself = (error: unknown) => error
 
 export function openTransaction(connection: Connection): OpenTransaction {
-  const { ask, isPipelined, locked = [] } = connection
+  const { ask, isPipelined, locked } = connection
   let list: Statement[] = []
   let sending: Promise<void> | undefined
   let isEnded = false

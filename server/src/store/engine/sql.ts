@@ -80,8 +80,8 @@ export function writeOnly({ write, writeMany }: Writer): Db {
 /** One transaction. It ends with the promise of its work: no statement may come later. */
 export type Transaction = {
   readonly db: Db
-  /** The rows that were locked at the start; empty if the engine has only one writer. */
-  readonly locked: readonly unknown[]
+  /** The rows that were locked at the start. Undefined if the engine has one writer, for whom all are locked. */
+  readonly locked: readonly unknown[] | undefined
 }
 
 /** A place on the desk for values of one kind. */

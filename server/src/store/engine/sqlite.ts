@@ -26,6 +26,7 @@ export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
   })
   const [begin, commit] = [prepareStep(writer, 'begin immediate'), prepareStep(writer, 'commit')]
   const connection: Connection = {
+    locked: undefined,
     isPipelined: false,
     ask,
     send,
