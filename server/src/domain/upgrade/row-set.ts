@@ -8,7 +8,7 @@ import { adoptRows } from '../workspace/row-set.ts'
 const settleMs = 2_000
 
 export async function adoptAllRows(ctx: Context): Promise<void> {
-  await forEachWorkspace(ctx, ({ id }) => inQuietTransaction(ctx, id, ({ rowSets }) => rowSets.insert(id)))
+  await forEachWorkspace(ctx, ({ id }) => inQuietTransaction(ctx, `row-set:${id}`, ({ rowSets }) => rowSets.insert(id)))
   // Every later write finds a set, and waits while its rows are read. SQLite has one writer anyway.
   if (ctx.engine.kind === 'postgres') await ctx.sleep(settleMs)
   await forEachWorkspace(ctx, ({ id }) => inTransaction(ctx, id, (ctx) => adoptRows(ctx, id)))

@@ -293,7 +293,9 @@ export function shareStore(db: Db, keys: Keys) {
       const old = await db.all<LockedRow>(sql`
         select ${columns}, ${lockColumns} from share
         where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
-      return rows.resign(old, (row, { mac, macRootId }) =>
+      // Openings lock their shares in this order.
+      const inOrder = old.toSorted((one, other) => (one.id < other.id ? -1 : 1))
+      return rows.resign(inOrder, (row, { mac, macRootId }) =>
         db.count(
           sql`update share set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac is not distinct from ${row.mac}`,
         ),
