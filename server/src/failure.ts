@@ -58,7 +58,7 @@ const catalogue = {
   stopping: { status: 503, message: 'The service is stopping; try again in a moment.' },
 } as const
 
-type FailureCode = keyof typeof catalogue
+export type FailureCode = keyof typeof catalogue
 
 export class Failure extends Error {
   readonly code: FailureCode

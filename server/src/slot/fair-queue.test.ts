@@ -3,7 +3,7 @@ import { createFairQueue, type Parties } from './fair-queue.ts'
 
 function queueOf(maxSize: number, entries: readonly (readonly [entry: string, ...parties: Parties])[]) {
   const queue = createFairQueue<string>(maxSize)
-  const dropped = entries.flatMap(([entry, ...parties]) => queue.add(parties, entry) ?? [])
+  const dropped = entries.flatMap(([entry, ...parties]) => queue.add(parties, entry))
   return { queue, dropped }
 }
 
@@ -92,8 +92,9 @@ test('ineligible parties are skipped and keep their place', () => {
     ['a1', 'a'],
     ['b1', 'b'],
   ])
-  expect(queue.take((party) => party !== 'a')).toBe('b1')
-  expect(queue.take((party) => party !== 'a')).toBeUndefined()
+  const isEligible = (entry: string) => entry !== 'a1'
+  expect(queue.take(isEligible)).toBe('b1')
+  expect(queue.take(isEligible)).toBeUndefined()
   expect(queue.take()).toBe('a1')
 })
 
@@ -104,7 +105,7 @@ test('an ineligible person is skipped for another of the same workspace, or of t
     ['ann 2', 'w2', 'ann'],
     ['cleo 1', 'w3', 'cleo'],
   ])
-  const isEligible = (party: string) => party !== 'ann'
+  const isEligible = (entry: string) => !entry.startsWith('ann')
   expect([queue.take(isEligible), queue.take(isEligible), queue.take(isEligible)]).toEqual([
     'ben 1',
     'cleo 1',
@@ -119,8 +120,27 @@ test('an entry is removed once', () => {
     ['a1', 'a', 'x'],
     ['a2', 'a', 'x'],
   ])
-  expect(queue.remove(['a', 'x'], 'a1')).toBe(true)
-  expect(queue.remove(['a', 'x'], 'a1')).toBe(false)
-  expect(queue.remove(['a', 'y'], 'a2')).toBe(false)
+  expect(queue.remove('a1')).toBe(true)
+  expect(queue.remove('a1')).toBe(false)
   expect(takeAll(queue)).toEqual(['a2'])
+})
+
+test('an entry that is removed unserved leaves its party where it is', () => {
+  const { queue } = queueOf(10, [
+    ['a1', 'a'],
+    ['a2', 'a'],
+    ['b1', 'b'],
+  ])
+  queue.remove('a1')
+  expect(takeAll(queue)).toEqual(['a2', 'b1'])
+})
+
+test('a full queue drops as many entries as a larger one needs, of the party with the largest sum', () => {
+  const queue = createFairQueue<string>(10)
+  for (const entry of ['a1', 'a2', 'a3', 'a4']) expect(queue.add(['a'], entry, 2)).toEqual([])
+  expect(queue.add(['b'], 'b1', 2)).toEqual([])
+  expect(queue.add(['c'], 'c1', 3)).toEqual(['a4', 'a3'])
+  expect(queue.add(['b'], 'b2', 8)).toEqual(['b2'])
+  expect(queue.size).toBe(9)
+  expect(takeAll(queue)).toEqual(['a1', 'b1', 'c1', 'a2'])
 })

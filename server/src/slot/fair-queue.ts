@@ -1,140 +1,111 @@
 /**
  * A queue that no party can fill for the others. Every entry names its parties from the widest to the narrowest, such as
- * workspace and person. Parties of one level are served round-robin; a full queue drops the newest entry of the largest party,
- * or of a person who waits in many workspaces.
+ * workspace and person. Parties of one level are served round-robin; a full queue drops the newest entry of the largest
+ * party, be it a workspace, or a person who waits in many.
  */
 export type Parties = readonly string[]
 
 type FairQueue<Entry> = {
+  /** Sum of the sizes of all entries. */
   readonly size: number
-  /** Adds an entry. Returns the entry dropped from a full queue: another party's, or the new one itself. */
-  add(parties: Parties, entry: Entry): Entry | undefined
-  /** Removes and returns the next entry, passing over parties that are not eligible, wide or narrow. */
-  take(isEligible?: (party: string) => boolean): Entry | undefined
-  remove(parties: Parties, entry: Entry): boolean
+  /** Returns the entries that a full queue drops: those of another party, or the new one itself. */
+  add(parties: Parties, entry: Entry, size?: number): readonly Entry[]
+  /** Removes and returns the next eligible entry. Of each party, only the oldest entry is looked at. */
+  take(isEligible?: (entry: Entry) => boolean): Entry | undefined
+  remove(entry: Entry): boolean
 }
 
-type Level<Entry> = {
-  size: number
-  readonly entries: Set<Entry>
-  /** In the order in which they are served. */
-  readonly parties: Map<string, Level<Entry>>
-}
+type Waiting<Entry> = { readonly entry: Entry; readonly parties: Parties; readonly size: number }
 
-const newLevel = <Entry>(): Level<Entry> => ({ size: 0, entries: new Set(), parties: new Map() })
+/** The parties are in the order in which they are served. */
+type Party<Entry> = { readonly entries: Set<Entry>; readonly parties: Map<string, Party<Entry>> }
+
+const newParty = <Entry>(): Party<Entry> => ({ entries: new Set(), parties: new Map() })
 
 export function createFairQueue<Entry>(maxSize: number): FairQueue<Entry> {
-  const root = newLevel<Entry>()
-  /** All entries, the newest last. */
-  const waiting = new Map<Entry, Parties>()
+  const everybody = newParty<Entry>()
+  /** The newest last. */
+  const waiting = new Map<Entry, Waiting<Entry>>()
+  let total = 0
 
-  function remove(parties: Parties, entry: Entry): boolean {
-    if (!removeFrom(root, parties, entry)) return false
+  function remove(entry: Entry, isServed = false): boolean {
+    const found = waiting.get(entry)
+    if (!found) return false
     waiting.delete(entry)
+    total -= found.size
+    removeFrom(everybody, found.parties, entry, isServed)
     return true
-  }
-
-  /** For a newcomer to a full queue; undefined where nobody has to leave for it. */
-  function dropOne(parties: Parties): Entry | undefined {
-    const crowded = findCrowded(root, parties)
-    const dropped = crowded ? newestOf(root, crowded) : newestOfGreediest(waiting, parties)
-    if (dropped !== undefined) remove(waiting.get(dropped) ?? [], dropped)
-    return dropped
   }
 
   return {
     get size() {
-      return root.size
+      return total
     },
-    add(parties, entry) {
-      let dropped: Entry | undefined
-      if (root.size >= maxSize) {
-        dropped = dropOne(parties)
-        if (dropped === undefined) return entry
+    add(parties, entry, size = 1) {
+      waiting.set(entry, { entry, parties, size })
+      total += size
+      addTo(everybody, parties, entry)
+      const dropped: Entry[] = []
+      while (total > maxSize) {
+        const newest = newestOfLargest([...waiting.values()].reverse())
+        if (newest === undefined) break
+        remove(newest)
+        dropped.push(newest)
       }
-      insert(root, parties, entry)
-      waiting.set(entry, parties)
       return dropped
     },
-    take(isEligible) {
-      const entry = takeNext(root, isEligible)
-      if (entry !== undefined) waiting.delete(entry)
+    take(isEligible = () => true) {
+      const entry = nextOf(everybody, isEligible)
+      if (entry !== undefined) remove(entry, true)
       return entry
     },
-    remove,
+    remove: (entry) => remove(entry),
   }
 }
 
-function insert<Entry>(level: Level<Entry>, [party, ...narrower]: Parties, entry: Entry): void {
-  level.size++
-  if (party === undefined) {
-    level.entries.add(entry)
+function addTo<Entry>(party: Party<Entry>, [name, ...narrower]: Parties, entry: Entry): void {
+  if (name === undefined) {
+    party.entries.add(entry)
     return
   }
-  const inner = level.parties.get(party) ?? newLevel<Entry>()
-  level.parties.set(party, inner)
-  insert(inner, narrower, entry)
+  const inner = party.parties.get(name) ?? newParty<Entry>()
+  party.parties.set(name, inner)
+  addTo(inner, narrower, entry)
 }
 
-function takeNext<Entry>(level: Level<Entry>, isEligible?: (party: string) => boolean): Entry | undefined {
-  const [first] = level.entries
-  if (first !== undefined) {
-    level.entries.delete(first)
-    level.size--
-    return first
+function nextOf<Entry>(party: Party<Entry>, isEligible: (entry: Entry) => boolean): Entry | undefined {
+  for (const inner of party.parties.values()) {
+    const entry = nextOf(inner, isEligible)
+    if (entry !== undefined) return entry
   }
-  for (const [party, inner] of level.parties) {
-    if (isEligible && !isEligible(party)) continue
-    const entry = takeNext(inner, isEligible)
-    if (entry === undefined) continue
-    level.size--
-    level.parties.delete(party)
-    // Re-inserted at the end, so that all other parties are served first.
-    if (inner.size > 0) level.parties.set(party, inner)
-    return entry
+  const [oldest] = party.entries
+  return oldest !== undefined && isEligible(oldest) ? oldest : undefined
+}
+
+/** A party that was served goes behind the others. */
+function removeFrom<Entry>(party: Party<Entry>, [name, ...narrower]: Parties, entry: Entry, isServed: boolean): void {
+  const inner = name === undefined ? undefined : party.parties.get(name)
+  if (name === undefined || !inner) {
+    party.entries.delete(entry)
+    return
   }
-  return undefined
+  removeFrom(inner, narrower, entry, isServed)
+  const isEmpty = inner.entries.size + inner.parties.size === 0
+  if (isEmpty || isServed) party.parties.delete(name)
+  if (!isEmpty && isServed) party.parties.set(name, inner)
 }
 
-function removeFrom<Entry>(level: Level<Entry>, [party, ...narrower]: Parties, entry: Entry): boolean {
-  const inner = party === undefined ? undefined : level.parties.get(party)
-  const isRemoved = party === undefined ? level.entries.delete(entry) : inner && removeFrom(inner, narrower, entry)
-  if (!isRemoved) return false
-  level.size--
-  if (party !== undefined && inner?.size === 0) level.parties.delete(party)
-  return true
-}
-
-/**
- * Returns the path to a party that holds more than the newcomer would, or undefined if the newcomer itself holds the
- * most.
- */
-function findCrowded<Entry>(level: Level<Entry>, [party, ...narrower]: Parties): Parties | undefined {
-  if (party === undefined) return undefined
-  const own = level.parties.get(party)
-  const largest = largestOf(level)
-  if (largest && largest.party !== party && largest.inner.size > (own?.size ?? 0) + 1) return [largest.party]
-  const deeper = own && findCrowded(own, narrower)
-  return deeper && [party, ...deeper]
-}
-
-function newestOf<Entry>(level: Level<Entry>, [party, ...narrower]: Parties): Entry | undefined {
-  const name = party ?? largestOf(level)?.party
-  if (name === undefined) return [...level.entries].at(-1)
-  const inner = level.parties.get(name)
-  return inner && newestOf(inner, narrower)
-}
-
-/** The same for the narrowest parties, whatever wider ones they wait in. */
-function newestOfGreediest<Entry>(waiting: ReadonlyMap<Entry, Parties>, newcomer: Parties): Entry | undefined {
-  const entries = Map.groupBy(waiting.keys(), (entry) => waiting.get(entry)?.at(-1))
-  const own = entries.get(newcomer.at(-1))?.length ?? 0
-  const most = [...entries.values()].reduce((a, b) => (b.length > a.length ? b : a), [])
-  return most.length > own + 1 ? most.at(-1) : undefined
-}
-
-function largestOf<Entry>(level: Level<Entry>): { party: string; inner: Level<Entry> } | undefined {
-  let largest: { party: string; inner: Level<Entry> } | undefined
-  for (const [party, inner] of level.parties) if (inner.size > (largest?.inner.size ?? 0)) largest = { party, inner }
-  return largest
+/** The newest entry of the largest party, and within it of the largest narrower one. The newcomer loses a tie. */
+function newestOfLargest<Entry>(newestFirst: readonly Waiting<Entry>[]): Entry | undefined {
+  const groups = new Map<string, Set<Waiting<Entry>>>()
+  for (const one of newestFirst) {
+    for (const party of one.parties) groups.set(party, (groups.get(party) ?? new Set()).add(one))
+  }
+  let [largest, most] = [new Set<Waiting<Entry>>(), 0]
+  for (const group of groups.values()) {
+    const sum = group.values().reduce((sum, { size }) => sum + size, 0)
+    // A party that all of them have in common tells nothing.
+    if (sum > most && group.size < newestFirst.length) [largest, most] = [group, sum]
+  }
+  return largest.size > 0 ? newestOfLargest([...largest]) : newestFirst[0]?.entry
 }

@@ -59,11 +59,39 @@ test('a person holds at most one share of the slots across many workspaces', asy
   expect(pool.isIdle).toBe(true)
 })
 
+test('slots of different sizes share a pool: one that does not fit waits, and smaller ones are served meanwhile', async () => {
+  const pool = createSlotPool({ running: 8, waiting: 8, runningPerParty: 4 })
+  const [ann, ben] = [await pool.acquire(['ann'], 4), await pool.acquire(['ben'], 3)]
+  const cleo = pool.acquire(['cleo'], 4)
+  expect(pool.tryAcquire(['dan'], 2)).toBeUndefined()
+  expect([pool.mayHold('ann', 1), pool.mayHold('ben', 1), pool.mayHold('ben', 2)]).toEqual([false, true, false])
+  const dan = await pool.acquire(['dan'], 1)
+  ben.resize(1)
+  expect(pool.waiting).toBe(4)
+  ann.release()
+  ;(await cleo).release()
+  for (const slot of [ben, dan]) slot.release()
+  expect(pool.isIdle).toBe(true)
+})
+
+test('a party that holds nothing may hold one slot beyond its share', async () => {
+  const pool = createSlotPool({ running: 8, runningPerParty: 4 })
+  const slot = pool.tryAcquire(['ann'], 6)
+  expect(slot).toBeDefined()
+  expect(pool.tryAcquire(['ann'], 1)).toBeUndefined()
+  slot?.release()
+  const beyond = [pool.force(['ann'], 8), pool.force(['ann'], 8)]
+  expect(pool.tryAcquire(['ben'], 1)).toBeUndefined()
+  for (const slot of beyond) slot.release()
+  expect(pool.isIdle).toBe(true)
+})
+
 test('releasing a slot again has no effect', async () => {
   const pool = createSlotPool({ running: 1 })
   const slot = await pool.acquire(['a'])
   slot.release()
   slot.release()
+  slot.resize(1)
   expect(pool.tryAcquire(['a'])).toBeDefined()
   expect(pool.tryAcquire(['a'])).toBeUndefined()
 })

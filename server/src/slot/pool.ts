@@ -1,15 +1,27 @@
-/** Slots for expensive work: a few run at a time, a bounded number waits, and callers share them fairly. */
-import { Failure } from '../failure.ts'
+/**
+ * Slots for what is scarce, such as expensive work or memory: a bounded number is held at a time, a bounded number waits,
+ * and callers share them fairly.
+ */
+import { Failure, type FailureCode } from '../failure.ts'
 import { createFairQueue, type Parties } from './fair-queue.ts'
 
 /** Held while expensive work runs. A function that must not run without a slot takes one as a parameter. */
-export type Slot = { release(): void }
+export type Slot = {
+  /** Safe to call more than once. */
+  release(): void
+}
+
+export type SizedSlot = Slot & { resize(size: number): void }
 
 export type SlotPool = {
   /** Returns a free slot, or undefined if the caller would have to wait. */
-  tryAcquire(parties: Parties): Slot | undefined
-  /** Waits for a slot. Rejects with `overloaded` when the queue is full, and with `unavailable` after `maxWaitMs`. */
-  acquire(parties: Parties): Promise<Slot>
+  tryAcquire(parties: Parties, size?: number): SizedSlot | undefined
+  /** Waits for a slot. Rejects with `overloaded` when the queue is full, and after `maxWaitMs`. */
+  acquire(parties: Parties, size?: number): Promise<SizedSlot>
+  /** Returns a slot even if none is free. */
+  force(parties: Parties, size: number): SizedSlot
+  /** False if the party would hold more than it may. One that holds nothing may hold one slot of any size. */
+  mayHold(party: string, size: number): boolean
   readonly waiting: number
   readonly isIdle: boolean
 }
@@ -20,36 +32,51 @@ type Limits = {
   /** Slots that one party may hold at a time, be it a workspace or a person. */
   readonly runningPerParty?: number
   readonly maxWaitMs?: number
+  /** The refusal of those who waited for `maxWaitMs`. */
+  readonly lateCode?: FailureCode
 }
 
-type Waiter = { readonly parties: Parties; grant(slot: Slot): void; refuse(failure: Failure): void }
+type Waiter = {
+  readonly parties: Parties
+  readonly size: number
+  grant(slot: SizedSlot): void
+  refuse(failure: Failure): void
+}
 
 export function createSlotPool({ running, waiting = Number.POSITIVE_INFINITY, ...limits }: Limits): SlotPool {
-  const { runningPerParty = running, maxWaitMs } = limits
+  const { runningPerParty = running, maxWaitMs, lateCode = 'unavailable' } = limits
   const queue = createFairQueue<Waiter>(waiting)
   const heldBy = new Map<string, number>()
   let free = running
 
-  const isBelowShare = (party: string) => (heldBy.get(party) ?? 0) < runningPerParty
+  const heldOf = (party: string) => heldBy.get(party) ?? 0
+  const mayHold = (party: string, size: number) => heldOf(party) === 0 || heldOf(party) + size <= runningPerParty
+  const fits = ({ parties, size }: Pick<Waiter, 'parties' | 'size'>) =>
+    size <= free && parties.every((party) => mayHold(party, size))
 
-  function count(parties: Parties, change: 1 | -1): void {
+  function count(parties: Parties, change: number): void {
     free -= change
     for (const party of new Set(parties)) {
-      const held = (heldBy.get(party) ?? 0) + change
+      const held = heldOf(party) + change
       if (held > 0) heldBy.set(party, held)
       else heldBy.delete(party)
     }
   }
 
-  function hold(parties: Parties): Slot {
-    count(parties, 1)
-    let isHeld = true
+  function hold(parties: Parties, size: number): SizedSlot {
+    let held = size
+    count(parties, size)
+    const resize = (size: number) => {
+      count(parties, size - held)
+      held = size
+      handOver()
+    }
     return {
+      resize(size) {
+        if (held > 0) resize(size)
+      },
       release() {
-        if (!isHeld) return
-        isHeld = false
-        count(parties, -1)
-        handOver()
+        if (held > 0) resize(0)
       },
     }
   }
@@ -57,30 +84,32 @@ export function createSlotPool({ running, waiting = Number.POSITIVE_INFINITY, ..
   /** Passes freed slots directly to waiters, so that a new caller cannot overtake them. */
   function handOver(): void {
     while (free > 0) {
-      const next = queue.take(isBelowShare)
+      const next = queue.take(fits)
       if (!next) return
-      next.grant(hold(next.parties))
+      next.grant(hold(next.parties, next.size))
     }
   }
 
-  function tryAcquire(parties: Parties): Slot | undefined {
-    // Those who still wait while a slot is free hold their share already: nobody is overtaken.
-    return free > 0 && parties.every(isBelowShare) ? hold(parties) : undefined
+  function tryAcquire(parties: Parties, size = 1): SizedSlot | undefined {
+    // Those who still wait hold their share already, or wait for more than is free: nobody is overtaken.
+    return fits({ parties, size }) ? hold(parties, size) : undefined
   }
 
-  async function wait(parties: Parties): Promise<Slot> {
-    const { promise, resolve, reject } = Promise.withResolvers<Slot>()
-    const waiter = { parties, grant: resolve, refuse: reject }
-    queue.add(parties, waiter)?.refuse(new Failure('overloaded'))
+  async function wait(parties: Parties, size: number): Promise<SizedSlot> {
+    const { promise, resolve, reject } = Promise.withResolvers<SizedSlot>()
+    const waiter = { parties, size, grant: resolve, refuse: reject }
+    for (const dropped of queue.add(parties, waiter, size)) dropped.refuse(new Failure('overloaded'))
     if (maxWaitMs === undefined) return promise
-    const giveUp = () => queue.remove(parties, waiter) && reject(new Failure('unavailable'))
+    const giveUp = () => queue.remove(waiter) && reject(new Failure(lateCode))
     const timer = setTimeout(giveUp, maxWaitMs)
     return promise.finally(() => clearTimeout(timer))
   }
 
   return {
     tryAcquire,
-    acquire: async (parties) => tryAcquire(parties) ?? wait(parties),
+    acquire: async (parties, size = 1) => tryAcquire(parties, size) ?? wait(parties, size),
+    force: hold,
+    mayHold,
     get waiting() {
       return queue.size
     },
