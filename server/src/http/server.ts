@@ -2,7 +2,7 @@
  * Assembles the HTTP layer: the routes, the steps that every request passes, and the responses to malformed requests.
  */
 import { randomBytes } from 'node:crypto'
-import type { Server, ServerResponse } from 'node:http'
+import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Health } from '../domain/health.ts'
 import type { Tls } from '../tls/tls.ts'
@@ -47,7 +47,7 @@ import { teamRoutes } from './routes/team.ts'
 import { tokenRoutes } from './routes/token/token.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
 
-type HttpParts = Omit<AdmissionParts, 'reservations' | 'pipeliningLimit'> & {
+type HttpParts = Omit<AdmissionParts, 'reservations'> & {
   readonly budgets: ByteBudgets
   readonly metrics: Metrics
   readonly health: Health
@@ -91,8 +91,8 @@ export function createServer(parts: HttpParts): { server: Server; acceptGate: Ac
   const routes = collectRoutes(parts)
   const fallback = dashboardRoute(parts.dashboard)
   const reservations = createReservations(parts.budgets)
-  const pipeliningLimit = createPipeliningLimit(parts.budgets.queued)
-  const admission = { ...parts, reservations, pipeliningLimit }
+  const pipeliningLimit = createPipeliningLimit()
+  const admission = { ...parts, reservations }
   const listener = createPipeline(routes, {
     reservations,
     fallback,
@@ -116,12 +116,8 @@ export function createServer(parts: HttpParts): { server: Server; acceptGate: Ac
   const acceptGate = createAcceptGate(server, listener, pipeliningLimit)
   // RFC 9110 lets the server ignore unknown expectations: such a request is counted and answered like any other.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
-  const answerInTurn = createAnswerInTurn()
   server.on('clientError', (error, socket: Socket) => {
-    // Earlier requests of the connection may be held by the accept gate: release them first, so that they are answered
-    // first.
-    if (acceptGate.release()) setImmediate(answerInTurn, error, socket)
-    else answerInTurn(error, socket)
+    if (!pipeliningLimit.drop(socket)) answerClientError(error, socket)
   })
   return { server, acceptGate, routes: [...routes, fallback] }
 }
@@ -181,38 +177,6 @@ const clientErrors: Record<string, [status: string, message: string]> = {
 }
 
 const lingerMs = 5_000
-
-/**
- * Node exposes the response that a connection is currently sending only in this undocumented field. A map of our own
- * would take 3 KB for each idle connection. `wire-connection.test.ts` fails if Node drops the field.
- */
-type Waiting = Socket & { readonly _httpMessage?: ServerResponse | null }
-
-/**
- * Answers a malformed request after the complete requests before it. Otherwise the client would take the error for the
- * response to an earlier request, and lose that response.
- */
-function createAnswerInTurn(): (error: NodeJS.ErrnoException, socket: Waiting) => void {
-  /** Sockets are Node's objects, which have no field for this. */
-  const waiting = new WeakSet<Socket>()
-
-  return function answerInTurn(error, socket) {
-    const earlier = socket._httpMessage
-    const isWhole = earlier && (earlier.req.complete || earlier.writableEnded)
-    if (!isWhole || error.code === 'ECONNRESET' || !socket.writable) {
-      answerClientError(error, socket)
-      return
-    }
-    // Data after the first malformed request is not valid HTTP either, and needs no response.
-    if (waiting.has(socket)) return
-    waiting.add(socket)
-    earlier.once('finish', () => {
-      waiting.delete(socket)
-      // The earlier response may have closed the connection.
-      if (socket.writable) answerInTurn(error, socket)
-    })
-  }
-}
 
 /** Input that is not HTTP never becomes a request; it is answered here in the usual error format. */
 function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {

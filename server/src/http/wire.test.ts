@@ -295,8 +295,8 @@ describe('a request that needs no body', () => {
   })
 
   test.each([
-    'Content-Length: 24\r\n\r\n{"environmentId":"stage"}',
-    'Transfer-Encoding: chunked\r\n\r\n18\r\n{"environmentId":"stage"}\r\n0',
+    'Content-Length: 25\r\n\r\n{"environmentId":"stage"}',
+    'Transfer-Encoding: chunked\r\n\r\n19\r\n{"environmentId":"stage"}\r\n0',
   ])('a DELETE with a body of unknown type deletes nothing: %j', async (rest) => {
     const { id } = await createToken(service, owner.session)
     const answer = await sendOne(compose(`DELETE /v1/workspace/main/tokens/${id} HTTP/1.1`, owner.session, rest))

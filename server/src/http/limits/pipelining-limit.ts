@@ -1,74 +1,71 @@
 /**
- * Bounds pipelined requests: those that wait behind earlier ones of their connection. Node parses everything that
- * arrived in one chunk, which can be thousands of small requests, before it checks whether earlier responses were read.
+ * Bounds pipelined requests. Node parses everything that arrived in one chunk, which can be thousands of small requests.
+ * A request that arrives before the response to the earlier one is complete is dropped unread, and the connection is
+ * closed after that response (RFC 9112, 9.3.2): the client sends what was not answered again, on a new connection.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { clientNetwork } from '../../address-range.ts'
-import { type ByteBudget, queuedBytes, stalledMs } from './byte-budget.ts'
-import { createReleaseOnClose } from './release-on-close.ts'
 
-/** Well above what a client sends that waits for responses. */
-const maxPipelined = 100
+/** Time for the client to read the last response and to notice the end: a reset could destroy what it has not read. */
+const lingerMs = 5_000
 
 export type PipeliningLimit = {
-  /** Returns false if too many requests wait. The request then gets no response, and its connection is closed. */
+  /** Returns false if the request is dropped. */
   admit(request: IncomingMessage, response: ServerResponse): boolean
-  /**
-   * Records that the client of this connection has shown a valid credential: its later requests no longer count against
-   * the share of requests without one.
-   */
-  vouch(socket: Socket, client: string): void
+  /** Drops malformed bytes in the same way. Returns false if they belong to a request without a response. */
+  drop(socket: Socket): boolean
 }
 
-export function createPipeliningLimit(queued: ByteBudget): PipeliningLimit {
-  const pipelined = new WeakMap<Socket, number>()
-  const vouched = new WeakMap<Socket, string>()
-  const releaseOnClose = createReleaseOnClose()
+export function createPipeliningLimit(): PipeliningLimit {
+  /** The newest response of each connection that is not idle. Sockets are Node's objects, which have no field for this. */
+  const newest = new WeakMap<Socket, ServerResponse>()
+  const closing = new WeakSet<Socket>()
 
-  function reserve(socket: Socket, response: ServerResponse): boolean {
-    const client = vouched.get(socket)
-    const network = clientNetwork(socket.remoteAddress ?? '')
-    const holder = { client: client ?? network, workspace: undefined, hasCredential: client !== undefined }
-    try {
-      const reservation = queued.take(holder, queuedBytes)
-      reservation.begin(() => hangUp(socket))
-      releaseOnClose(socket, response, reservation)
-      return true
-    } catch {
-      return false
-    }
+  function drop(socket: Socket): boolean {
+    if (closing.has(socket)) return true
+    const last = newest.get(socket)
+    if (!last?.req.complete && !last?.headersSent) return false
+    closing.add(socket)
+    ignoreRest(socket)
+    if (!last.headersSent) last.setHeader('connection', 'close')
+    // Node calls it after the last response.
+    socket.destroySoon = () => closeGently(socket)
+    last.once('finish', () => socket.writable && socket.destroySoon())
+    return true
   }
 
   return {
-    admit({ socket }, response) {
-      // The first request of a connection waits behind no other.
-      if (response.socket) return true
-      if (socket.destroyed) return false
-      const before = pipelined.get(socket) ?? 0
-      if (before === maxPipelined || !reserve(socket, response)) {
-        hangUp(socket)
+    admit(request, response) {
+      const { socket } = request
+      const earlier = newest.get(socket)
+      // Complete, and the first of its connection that is still being sent: its client may just be quick.
+      const isServed = !earlier || (earlier.writableEnded && earlier.socket !== null)
+      if (!isServed) {
+        drop(socket)
         return false
       }
-      pipelined.set(socket, before + 1)
-      response.once('close', () => pipelined.set(socket, (pipelined.get(socket) ?? 0) - 1))
-      response.setTimeout(stalledMs)
+      newest.set(socket, response)
+      response.once('finish', () => newest.get(socket) === response && newest.delete(socket))
       return true
     },
-    vouch(socket, client) {
-      if (vouched.get(socket) !== client) vouched.set(socket, client)
-    },
+    drop,
   }
 }
 
+function closeGently(socket: Socket): void {
+  socket.end()
+  setTimeout(() => socket.destroy(), lingerMs).unref()
+}
+
 /**
- * Node's HTTP parser keeps emitting the requests of a buffered chunk after its socket is destroyed. Only this
- * undocumented field stops it: 64 KiB of requests then block the service for 6 ms instead of 25. `wire-connection.test.ts`
- * fails if Node drops the field.
+ * Node's HTTP parser goes on to the end of its chunk, and keeps two objects for each request until the socket is closed.
+ * Only this undocumented field stops it: without it, 64 KiB of requests on each of 1,000 connections take more than 4 GB.
+ * `wire-connection.test.ts` fails if Node drops the field.
  */
 type Reading = Socket & { readonly parser?: { onIncoming: () => number } | null }
 
-function hangUp(socket: Reading): void {
+/** Later chunks do not reach the parser: they are read only because a reset would follow if they were not. */
+function ignoreRest(socket: Reading): void {
   if (socket.parser) socket.parser.onIncoming = () => 0
-  socket.destroy()
+  socket.removeAllListeners('data').on('data', () => undefined)
 }

@@ -12,7 +12,6 @@ import { newRun, type Run } from '../../domain/request-run.ts'
 import { Failure } from '../../failure.ts'
 import type { Exchange } from '../exchange.ts'
 import { limitExchange, showLimit } from '../limits/exchange-limit.ts'
-import type { PipeliningLimit } from '../limits/pipelining-limit.ts'
 import { type Hit, type Limiter, nearerToExhaustion, rateLimited } from '../limits/rate-limit.ts'
 import type { Reservations } from '../limits/reservation.ts'
 import { hasTwice, readCredential } from './credential-header.ts'
@@ -29,7 +28,6 @@ export type AdmissionParts = {
   /** Counts the scripts and styles of pages. */
   readonly fileLimiter: Limiter
   readonly reservations: Reservations
-  readonly pipeliningLimit: PipeliningLimit
   readonly forwarded: ForwardedWatch
   readonly isStopping: () => boolean
 }
@@ -163,9 +161,8 @@ function createSocketKeys(): (exchange: Exchange, authorization: string) => stri
 const maxUserAgentLength = 256
 
 function contextFor(parts: AdmissionParts, actor: Actor, exchange: Exchange, ip: string, run: Run = newRun()): Context {
-  const { services, reservations, pipeliningLimit } = parts
+  const { services, reservations } = parts
   const { id, headers, socket } = exchange
-  if (actor !== anonymous) pipeliningLimit.vouch(socket, actor.userId || actor.id)
   const userAgent = (headers['user-agent'] ?? '').slice(0, maxUserAgentLength)
   const reserve = (bytes: number) => reservations.reserveRead(exchange, bytes)
   const hasHungUp = () => socket.destroyed || socket.readableEnded
