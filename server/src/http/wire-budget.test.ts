@@ -116,7 +116,7 @@ describe('connections', () => {
       const { body: me } = await alone.call<{ id: string }>('GET', '/v1/me', { token: session })
 
       const { leaving } = alone.app.budgets
-      const hold = (client: string) => leaving.take({ client, workspace: undefined, hasCredential: true }, half)
+      const hold = (client: string) => leaving.reserveAnyway([client], half)
       const others = ['one', 'two'].map(hold)
       expect((await read()).status).toBe(503)
       const opened = await alone.call('POST', `/v1/share/${share.body.token}/view`)
@@ -159,16 +159,11 @@ describe('connections', () => {
     const idle: Socket[] = []
     const start = head(`POST ${teams} HTTP/1.1`, bearer(), json, `Content-Length: ${length}`)
     const { body: me } = await service.call<{ id: string }>('GET', '/v1/me', { token: owner.session })
-    // Another body that comes before these have arrived would take the place of one of them.
-    const isFull = () => {
-      try {
-        const holder = { client: me.id, workspace: undefined, hasCredential: true }
-        service.app.budgets.arriving.take(holder, 8_192).release()
-      } catch {
-        return true
-      }
-      return undefined
-    }
+    const isFull = () =>
+      service.app.budgets.arriving.reserve([me.id], 8_192).then(
+        (reservation) => void reservation.release(),
+        () => true,
+      )
     try {
       for (let count = 0; count < 4; count++) {
         const socket = open(service.url)

@@ -45,12 +45,6 @@ export async function requireWorkspace(
   return accessWithin(ctx, peekSnapshot(ctx, path.ws) ?? (await findSnapshot(ctx, path.ws)), permission)
 }
 
-/** The id of a workspace, by slug or id; undefined if the caller is not a member. */
-export async function findWorkspaceId(ctx: Context, slugOrId: string): Promise<string | undefined> {
-  const snapshot = peekSnapshot(ctx, slugOrId) ?? (await findSnapshot(ctx, slugOrId))
-  return accessTo(ctx, snapshot)?.snapshot.workspace.id
-}
-
 /**
  * Authorises again under the workspace lock, with the stored credential, membership and policy: someone who has just lost a
  * right must not use it to change the rights of others. Returns the current access.

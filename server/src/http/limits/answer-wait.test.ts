@@ -25,12 +25,12 @@ let waiting = 0
 
 beforeAll(async () => {
   const budgets = createByteBudgets({ waitMs: 100_000 })
-  const { wait } = budgets.leaving
+  const { reserve } = budgets.leaving
   const leaving = {
     ...budgets.leaving,
-    wait: (...parameters: Parameters<typeof wait>) => {
+    reserve: (...parameters: Parameters<typeof reserve>) => {
       waiting++
-      return wait(...parameters)
+      return reserve(...parameters)
     },
   }
   service = await startService({}, { budgets: { ...budgets, leaving } })
@@ -60,10 +60,7 @@ test('a response that is rebuilt contains nothing of the first one', async () =>
   await write([...names, 'LAST'])
   await trash(names)
   const member = await addMember('reader', 'developer')
-  const reservation = service.app.budgets.leaving.takeAnyway(
-    { client: 'someone else', workspace: undefined, hasCredential: true },
-    128 * 1024 * 1024,
-  )
+  const reservation = service.app.budgets.leaving.reserveAnyway(['someone else'], 128 * 1024 * 1024)
   const socket = open(service.url)
   const received = receive(socket)
   socket.write(head(`GET ${root}/trash HTTP/1.1`, `Authorization: Bearer ${member.session}`, 'Connection: close'))

@@ -68,23 +68,19 @@ async function stall(person: TestUser, path: string): Promise<ServerResponse> {
   return arrived
 }
 
-/** Reserves as an anonymous client, for whom no transfer of others is ended. */
-const isFull = (bytes: number) => {
-  try {
-    service.app.budgets.arriving.take({ client: 'n', workspace: undefined, hasCredential: false }, bytes).release()
-    return undefined
-  } catch {
-    return true
-  }
-}
+const isFullFor = ({ id }: TestUser, bytes: number) =>
+  service.app.budgets.arriving.reserve([id], bytes).then(
+    (reservation) => void reservation.release(),
+    () => true,
+  )
 
 describe('slow readers', () => {
   beforeEach(() => start())
 
-  test('three people who read none of their responses do not block other readers', async () => {
+  test('five people who read none of their 50 responses do not block other readers', async () => {
     const path = await fill(owner, 'main')
     const whole = await service.call('GET', path, { token: owner.session })
-    for (const name of ['slow-one', 'slow-two', 'slow-three']) {
+    for (const name of ['slow-one', 'slow-two', 'slow-three', 'slow-four', 'slow-five']) {
       const { person, path } = await addReader(name)
       for (let count = 0; count < 10; count++) {
         const response = await stall(person, path)
@@ -111,6 +107,23 @@ describe('slow readers', () => {
   })
 })
 
+test('one person who reads none of 20 responses delays no large read of 20 others', async () => {
+  // Nothing that stalls is ended: the others have room of their own.
+  await start({ stalledMs: 3_600_000, waitMs: 500 })
+  const path = await fill(owner, 'main')
+  const { person: greedy, path: own } = await addReader('greedy')
+  for (let count = 0; count < 20; count++) {
+    const response = await stall(greedy, own)
+    await until(() => response.headersSent || undefined, 120_000, 'the response has begun')
+  }
+  const { body: workspace } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+  for (let count = 0; count < 20; count++) {
+    const membership = { workspaceId: workspace.id, role: 'member' } as const
+    const { session } = await addUser(service, `m${count}@example.com`, membership)
+    expect((await service.call('GET', path, { token: session })).status).toBe(200)
+  }
+})
+
 describe('slow writers', () => {
   beforeEach(() => start())
 
@@ -128,7 +141,7 @@ describe('slow writers', () => {
         return received
       }),
     )
-    await until(() => isFull(16_384), 120_000, 'the budget is full')
+    for (const writer of writers) await until(() => isFullFor(writer, 16_384), 120_000, 'the budget is full')
     const secrets = Array.from({ length: 100 }, (_, at) => ({ key: `K${at}`, value: 'x'.repeat(60_000) }))
     const body = { environments: ['development'], secrets }
     const path = '/v1/workspace/main/project/writes/secret'
@@ -147,7 +160,9 @@ describe('slow writers', () => {
         socket.write(`${start}${(7 * mebibyte).toString(16)}\r\n${'x'.repeat(7 * mebibyte)}\r\n`)
       }
     }
-    await until(() => isFull(8 * mebibyte), 120_000, 'the budget is nearly full')
+    for (const writer of [one, two]) {
+      await until(() => isFullFor(writer, 5 * mebibyte), 120_000, 'the budget is nearly full')
+    }
     const body = { name: 'x'.repeat(8 * mebibyte - 2_048), slug: 'long' }
     const answer = await service.call('POST', '/v1/workspace', { token: owner.session, body })
     expect(answer).toMatchObject({ status: 400, body: { message: expect.stringMatching(/^name: /) } })
@@ -169,7 +184,7 @@ describe('a read without budget', () => {
     const readPath = path.replace(/\/secret\?.*/, rest)
     const read = () => service.call('GET', readPath, { token: owner.session })
     const { leaving } = service.app.budgets
-    const hold = (client: string) => leaving.take({ client, workspace: undefined, hasCredential: true }, 64 * mebibyte)
+    const hold = (client: string) => leaving.reserveAnyway([client], 64 * mebibyte)
     const others = ['one', 'two'].map(hold)
     const refused = await read()
     expect(refused.status, refused.text).toBe(503)

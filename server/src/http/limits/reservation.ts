@@ -1,15 +1,11 @@
-/**
- * Reserves memory budget for the body and the response of an exchange, until the response ends or the connection
- * breaks.
- */
-import { findWorkspaceId } from '../../domain/access/access.ts'
-import { grantOf } from '../../domain/actor.ts'
+/** Reserves memory budget for the body and the response of an exchange. */
+import { Failure } from '../../failure.ts'
+import type { Parties } from '../../slot/fair-queue.ts'
 import type { Exchange } from '../exchange.ts'
-import { type ByteBudgets, countedBytes, type Holder, type Reservation } from './byte-budget.ts'
-import { createReleaseOnClose } from './release-on-close.ts'
+import { type ByteBudgets, countedBytes, type Reservation } from './byte-budget.ts'
 
 export type Reservations = {
-  /** Waits until the budget has room for this many bytes of the body. */
+  /** Waits until the budget has room for this many bytes of the body. The caller releases them. */
   reserveBody(exchange: Exchange, bytes: number): Promise<Reservation>
   /** Waits until the budget has room for a response of this size. Undefined if no wait is needed. */
   reserveResponse(exchange: Exchange, bytes: number): Promise<void> | undefined
@@ -23,13 +19,11 @@ export type Reservations = {
 }
 
 export function createReservations({ arriving, leaving }: ByteBudgets): Reservations {
-  const releaseOnClose = createReleaseOnClose()
-
   async function reserve(exchange: Exchange, bytes: number): Promise<void> {
-    const holder = await findHolder(exchange)
-    const reservation = exchange.isOwed ? leaving.takeAnyway(holder, bytes) : await leaving.wait(holder, bytes)
-    releaseOnClose(exchange.socket, exchange.response, reservation)
+    const parties = partiesOf(exchange)
+    const reservation = exchange.isOwed ? leaving.reserveAnyway(parties, bytes) : await leaving.reserve(parties, bytes)
     exchange.reservation = reservation
+    releaseOnClose(exchange, reservation)
   }
 
   function reserveResponse(exchange: Exchange, bytes: number): Promise<void> | undefined {
@@ -43,12 +37,7 @@ export function createReservations({ arriving, leaving }: ByteBudgets): Reservat
   }
 
   return {
-    async reserveBody(exchange, bytes) {
-      const holder = await findHolder(exchange)
-      const reservation = await arriving.wait(holder, bytes)
-      releaseOnClose(exchange.socket, exchange.response, reservation)
-      return reservation
-    },
+    reserveBody: (exchange, bytes) => arriving.reserve(partiesOf(exchange), bytes),
     reserveResponse,
     reserveRead(exchange, bytes) {
       const owe = () => {
@@ -59,23 +48,26 @@ export function createReservations({ arriving, leaving }: ByteBudgets): Reservat
       owe()
       return undefined
     },
-    requireRoom: (exchange) => leaving.requireRoom(holderOf(exchange)),
+    requireRoom(exchange) {
+      if (!leaving.hasRoom(partiesOf(exchange))) throw new Failure('overloaded')
+    },
   }
 }
 
-function holderOf({ ctx, network }: Exchange): Holder {
+/** A person with all of their credentials, or an identity. Those without a credential share one place among these. */
+function partiesOf({ ctx, network }: Exchange): Parties {
   const { userId, id, credential } = ctx.actor
-  return { client: userId || id || network, workspace: undefined, hasCredential: credential.type !== 'none' }
+  return credential.type === 'none' ? ['public', network] : [userId || id]
 }
 
-/** Only requests of members count against a workspace: anybody can write its name into a path. */
-async function findHolder(exchange: Exchange): Promise<Holder> {
-  const holder = holderOf(exchange)
-  const grant = grantOf(exchange.ctx.actor.credential)
-  if (grant) return { ...holder, workspace: grant.workspaceId }
-  const { ws } = Object(exchange.params)
-  if (!holder.hasCredential || typeof ws !== 'string') return holder
-  // A store outage here must not turn a change that has already committed into an error.
-  const workspace = await findWorkspaceId(exchange.ctx, ws).catch(() => undefined)
-  return { ...holder, workspace }
+/** Of whichever comes first: a response queued behind another emits no `close` when its connection breaks. */
+function releaseOnClose({ socket, response }: Exchange, reservation: Reservation): void {
+  const release = () => {
+    socket.off('close', release)
+    response.off('close', release)
+    reservation.release()
+  }
+  if (socket.destroyed) release()
+  socket.once('close', release)
+  response.once('close', release)
 }

@@ -50,7 +50,7 @@ function isEmpty(request: IncomingMessage): Promise<boolean> {
   })
 }
 
-/** Step in which reservation is reserved for a body of unknown length. */
+/** Step in which room is reserved for a body of unknown length. */
 const stepBytes = 1024 * 1024
 
 function readBytes(exchange: Exchange, limit: number, reserve: Reservations['reserveBody']): Promise<Buffer> {
@@ -76,7 +76,7 @@ function readBytes(exchange: Exchange, limit: number, reserve: Reservations['res
     reject(leaveRest(exchange, error))
   }
 
-  /** Pauses the sender until there is reservation. */
+  /** Pauses the sender until there is room. */
   async function reserveMore(bytes: number): Promise<void> {
     request.pause()
     reservedBytes += bytes
