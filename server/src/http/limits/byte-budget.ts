@@ -32,7 +32,7 @@ type Timeouts = {
   readonly waitMs: number
 }
 
-const defaultTimeouts: Timeouts = { stalledMs: 5_000, waitMs: 10_000 }
+const defaultTimeouts: Timeouts = { stalledMs: 2_000, waitMs: 10_000 }
 /** Minimum progress is a sixteenth of the transfer and at least this: one byte now and then keeps no transfer alive. */
 const leastProgressBytes = 64 * 1024
 
