@@ -62,6 +62,8 @@ export type WorkspaceSnapshot = {
    * Held weakly: only the response cache, which counts their bytes, keeps them in memory.
    */
   readonly nameBases: Map<string, WeakRef<KeyList>>
+  /** How long lists of rows were when they were last read. */
+  readonly listLengths: Map<string, number>
 }
 
 export type WorkspaceSnapshots = LoadingCache<WorkspaceSnapshot>
@@ -129,6 +131,7 @@ async function loadSnapshot(store: ReadStore, log: Log, workspaceId: string): Pr
     }),
     environmentKeys: { byVersion: new Map(), newest: new Map() },
     nameBases: new Map(),
+    listLengths: new Map(),
   }
 }
 

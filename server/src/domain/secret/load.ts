@@ -1,6 +1,7 @@
 /** Loads and decrypts values: responses, exports, references and comparisons are built from these rows. */
 import type { ReminderRow } from '../../store/secret/reminder.ts'
 import { rowBytes } from '../../store/secret/row-size.ts'
+import type { SecretRecord } from '../../store/secret/secret.ts'
 import type { SealedValue } from '../../store/secret/value.ts'
 import type { ValuePlace } from '../../store/secret/value-seal.ts'
 import type { ProjectAccess } from '../access/access.ts'
@@ -8,6 +9,7 @@ import type { SnapshotEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { acquireLargeSlot } from '../slot.ts'
 import { type Cell, toCells } from './cell.ts'
+import { largeRowsPerQuery, listWhole, partsOf, rowsPerQuery } from './long-list.ts'
 import { type Allowance, createAllowance, createOpeningPause, largeBytes, manySecrets } from './size.ts'
 
 export type OpenValue = {
@@ -115,38 +117,47 @@ export function loadValues(
   ownerId: string,
 ): Promise<SealedValue[]> {
   const { secretValues } = ctx.store
+  const rowsPerSecret = environmentIds.length
   const revisions = async () => {
     const { id } = access.snapshot.workspace
     return (await Promise.all(environmentIds.map((each) => secretValues.currentRevision(each, id)))).join()
   }
   return allowance.load(
-    maxRowsOf(secretIds.length * environmentIds.length, ownerId),
-    () => secretValues.measureOf(environmentIds, secretIds, ownerId),
+    maxRowsOf(secretIds.length * rowsPerSecret, ownerId),
+    () => measureParts(ctx, environmentIds, secretIds, ownerId),
     async (isLarge) => {
       const whole = () => secretValues.listOf(environmentIds, secretIds, ownerId)
-      if (!isLarge) return whole()
+      if (!isLarge && secretIds.length * rowsPerSecret <= rowsPerQuery) return whole()
       const before = await revisions()
       const rows: SealedValue[] = []
-      for (const part of partsOf(secretIds, environmentIds.length, ownerId)) {
-        for (const row of await secretValues.listOf(environmentIds, part, ownerId)) rows.push(row)
+      for (const part of partsOf(secretIds, rowsPerSecret, isLarge ? largeRowsPerQuery : rowsPerQuery)) {
         await ctx.longWork.giveWay()
+        for (const row of await secretValues.listOf(environmentIds, part, ownerId)) rows.push(row)
       }
       return (await revisions()) === before ? rows : whole()
     },
   )
 }
 
-/** Splits the ids into batches of about `rowsPerPart` rows. */
-export function* partsOf(secretIds: readonly string[], environments: number, ownerId: string): Generator<string[]> {
-  const perPart = Math.max(1, Math.floor(rowsPerPart / maxRowsOf(environments, ownerId)))
-  for (let from = 0; from < secretIds.length; from += perPart) yield secretIds.slice(from, from + perPart)
+async function measureParts(
+  ctx: Context,
+  environmentIds: readonly string[],
+  secretIds: readonly string[],
+  ownerId: string,
+): Promise<number> {
+  let bytes = 0
+  for (const part of partsOf(secretIds, environmentIds.length, measuredRowsPerQuery)) {
+    if (part !== secretIds) await ctx.longWork.giveWay()
+    bytes += await ctx.store.secretValues.measureOf(environmentIds, part, ownerId)
+  }
+  return bytes
 }
 
 /** Memory that a reference takes beside its text. */
 const referenceBytes = 64
 
-/** Rows per query when a large result is loaded in parts. */
-const rowsPerPart = 128
+/** Measuring a row takes a third of the time of reading it. */
+const measuredRowsPerQuery = 3 * rowsPerQuery
 
 /**
  * Like `loadProject`, without the values. Each value is still decrypted, in batches, and dropped: tampering must be
@@ -168,10 +179,12 @@ export async function loadWithoutValues(
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
   const values: OpenValue[] = []
   const allIds = [...names.keys()]
-  const isOnePart = maxRowsOf(allIds.length * ids.length, ownerId) <= rowsPerPart
-  const isLarge = async () => !isOnePart && (await secretValues.measureOf(ids, allIds, ownerId)) > largeBytes
+  const rowsPerSecret = maxRowsOf(ids.length, ownerId)
+  const isOnePart = allIds.length * rowsPerSecret <= largeRowsPerQuery
+  const isLarge = async () => !isOnePart && (await measureParts(ctx, ids, allIds, ownerId)) > largeBytes
   if (secrets.length > manySecrets || (await isLarge())) acquireLargeSlot(ctx)
-  for (const secretIds of partsOf(allIds, ids.length, ownerId)) {
+  for (const secretIds of partsOf(allIds, rowsPerSecret, largeRowsPerQuery)) {
+    if (!isOnePart) await ctx.longWork.giveWay()
     const rows = await secretValues.listOf(ids, secretIds, ownerId)
     const opened = await openValues(ctx, access, rows, names)
     allowance.spend(opened.length * rowBytes)
@@ -179,14 +192,18 @@ export async function loadWithoutValues(
       for (const reference of row.cell?.references ?? []) allowance.spend(reference.length + referenceBytes)
       values.push({ ...row, value: '' })
     }
-    await ctx.longWork.giveWay()
   }
   const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
   return { secrets, allNames, values, reminders, advice }
 }
 
+export function listSecrets(ctx: Context, { project, snapshot }: ProjectAccess): Promise<SecretRecord[]> {
+  const list = () => ctx.store.secrets.list(project.id, snapshot.workspace.id)
+  return listWhole(ctx, snapshot, `secrets ${project.id}`, list)
+}
+
 async function loadNames(ctx: Context, access: ProjectAccess, allowance: Allowance, part: string | undefined) {
-  const all = await ctx.store.secrets.list(access.project.id, access.snapshot.workspace.id)
+  const all = await listSecrets(ctx, access)
   const folded = part?.toLowerCase()
   const secrets = folded === undefined ? all : all.filter(({ name }) => name.toLowerCase().includes(folded))
   let bytes = 0

@@ -12,7 +12,7 @@ const mebibyte = 1024 * 1024
 const workspace = { id: 'main', name: 'Main', slug: 'main', createdAt: 0 }
 const snapshot = { workspace, environments: new Map(), projects: new Map(), nameBases: new Map() }
 // The cast is safe: the store is asked about references alone.
-const ctx = {} as Pick<Context, 'store'>
+const ctx = {} as Pick<Context, 'store' | 'longWork'>
 
 async function searchIn(projectId: string) {
   const names = Array.from({ length: 4_096 }, (_, index) => `${projectId}_${index}`.padEnd(253, '_'))

@@ -32,7 +32,7 @@ export type AuditedRead = {
 
 /** Gives the long lists of a read their bases, and sorts them, as the bases are. */
 export async function withBases(
-  ctx: Pick<Context, 'store'>,
+  ctx: Pick<Context, 'store' | 'longWork'>,
   {
     snapshot,
     project,
@@ -55,6 +55,7 @@ export async function withBases(
     environmentIds: sorted('environmentIds', () => snapshot.environments.keys()),
   }
   if (!isLongList(read.referenced)) return { ...read, ...lists, bases }
+  await ctx.longWork.giveWay()
   const groups = groupPlaces(snapshot, places)
   const projectIds = [...new Set(groups.map(({ projectId }) => projectId))]
   const namesOf = await ctx.store.secrets.listNames(projectIds, snapshot.workspace.id)
@@ -85,14 +86,16 @@ export function placePrefix(
 
 /** A base for keys at any revision: every name that a secret of the project has or had. */
 export async function loadPastBases(
-  ctx: Pick<Context, 'store'>,
+  ctx: Pick<Context, 'store' | 'longWork'>,
   { snapshot, project }: ProjectAccess,
   keys: readonly string[],
 ): Promise<NameBases | undefined> {
   if (!isLongList(keys)) return undefined
   const { secrets } = ctx.store
+  await ctx.longWork.giveWay()
   const past = new Set(await secrets.listPastNames(project.id, snapshot.workspace.id))
   const isComplete = keys.every((key) => past.has(key))
+  await ctx.longWork.giveWay()
   const others = isComplete ? [] : await secrets.listVersionNames(project.id, snapshot.workspace.id)
   const names = [...past.union(new Set(others))].sort()
   return { keys: [{ prefix: '', names, list: toKeyList(JSON.stringify(names)) }] }

@@ -7,7 +7,8 @@ import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context } from '../../context.ts'
 import { parseTime } from '../../time.ts'
 import { requireReached } from '../choose-environment.ts'
-import { loadValues, openValues, placeOf } from '../load.ts'
+import { listSecrets, loadValues, openValues, placeOf } from '../load.ts'
+import { listWhole, waitIfLong } from '../long-list.ts'
 import { type Allowance, createOpeningPause } from '../size.ts'
 
 export type StateValue = {
@@ -28,10 +29,12 @@ export async function stateAt(
 ): Promise<State> {
   if (revision === undefined) return stateNow(ctx, access, allowance, environment)
   const { secretVersions } = ctx.store
+  const use = `versions ${environment.id}`
+  await waitIfLong(ctx, access.snapshot, use)
   const rows = await allowance.load(
     Number.POSITIVE_INFINITY,
     () => secretVersions.measureAt(environment.id, revision),
-    () => secretVersions.listAt(environment.id, revision),
+    () => listWhole(ctx, access.snapshot, use, () => secretVersions.listAt(environment.id, revision)),
   )
   const renames = await secretVersions.listRenamesBetween(environment.id, 0, revision)
   const renamesOf = Map.groupBy(renames, ({ secretId }) => secretId)
@@ -57,10 +60,8 @@ export async function stateNow(
   keys?: readonly string[],
 ): Promise<State> {
   const { secrets } = ctx.store
-  const { project, snapshot } = access
-  const records = keys
-    ? await secrets.listByNames(project.id, keys)
-    : await secrets.list(project.id, snapshot.workspace.id)
+  const { project } = access
+  const records = keys ? await secrets.listByNames(project.id, keys) : await listSecrets(ctx, access)
   const names = new Map(records.map(({ id, name }) => [id, name]))
   const sealed = await loadValues(ctx, access, allowance, [environment.id], [...names.keys()], '')
   const values = await openValues(ctx, access, sealed, names)

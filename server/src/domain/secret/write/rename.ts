@@ -5,7 +5,8 @@ import { withStoredEnvironments } from '../../access/stored-environment.ts'
 import { recordTogether } from '../../audit/record.ts'
 import type { WriteContext } from '../../context.ts'
 import { isId } from '../../id.ts'
-import { openValues, partsOf } from '../load.ts'
+import { openValues } from '../load.ts'
+import { largeRowsPerQuery, partsOf } from '../long-list.ts'
 import { refuseCycles } from '../reference/cycle.ts'
 import { announceEverywhere } from './announce.ts'
 import type { WriteOptions } from './write.ts'
@@ -113,7 +114,7 @@ export async function refuseRenamedCycles(
   const access = await withStoredEnvironments(ctx, stale)
   const environmentIds = access.project.environments.map(({ id }) => id)
   // Loaded in batches, so that the values of many secrets are never in memory together.
-  for (const ids of partsOf([...namesById.keys()], environmentIds.length, '')) {
+  for (const ids of partsOf([...namesById.keys()], environmentIds.length, largeRowsPerQuery)) {
     const rows = await ctx.store.secretValues.listOf(environmentIds, ids, '')
     const values = await openValues(ctx, access, rows, namesById)
     const written = values.map(({ environmentId, secretId, value }) => {

@@ -11,6 +11,7 @@ import { reachesProject } from '../../scope.ts'
 import { dayMs, iso } from '../../time.ts'
 import { recordSecret } from '../audit-record.ts'
 import { findSecret, requireSecret } from '../find.ts'
+import { listWhole } from '../long-list.ts'
 import { requireWholeProject } from '../right.ts'
 import { announceEverywhere } from './announce.ts'
 import { type CompareContext, inSecretTransaction } from './compare.ts'
@@ -148,7 +149,9 @@ async function findTrashed(ctx: Context, access: ProjectAccess, key: string): Pr
 }
 
 async function listKept(ctx: Context, access: ProjectAccess): Promise<SecretRecord[]> {
-  const trash = await ctx.store.secrets.listTrash(access.project.id, access.snapshot.workspace.id)
+  const { project, snapshot } = access
+  const list = () => ctx.store.secrets.listTrash(project.id, snapshot.workspace.id)
+  const trash = await listWhole(ctx, snapshot, `trash ${project.id}`, list)
   return trash.filter((secret) => isKept(ctx, secret))
 }
 
