@@ -49,6 +49,7 @@ beforeAll(async () => {
     const values = Array.from({ length: secrets }, (_, index): [string, string] => {
       return [`KEY_${index}`, index % 2 === 0 ? `${environment} ${index}` : `\${KEY_${index - 1}}`]
     })
+    await project.set(environment, Object.fromEntries(values.map(([key]) => [key, `${environment} before`])))
     await project.set(environment, Object.fromEntries(values))
   }
   for (let index = 0; index < atOnce; index++) tokens.push((await createToken(service, session, {})).token)
@@ -75,12 +76,20 @@ test.each([
   ['a list that is described', '/secret?view=cells', 60],
   ['a search by name', '/secret?q=KEY', 50],
   ['an export', '/secret/export?environmentId=development&resolve=true', 26],
+  ['a difference of environments', '/secret/diff?from=development&to=staging&values=true', 42],
+  ['a difference of revisions', '/secret/diff?from=development@1&to=development&values=true', 41],
+  ['revisions', '/environment/ENVIRONMENT/revision', 4],
 ])(
   '%s: 16 at once take portions in turns of their own, and a small read is answered meanwhile',
   async (_, path, least) => {
     let answered = 0
     const large = tokens.map(async (token) => {
-      const { status } = await project.ask('GET', path, undefined, token)
+      const { status } = await project.ask(
+        'GET',
+        path.replace('ENVIRONMENT', project.idOf('development')),
+        undefined,
+        token,
+      )
       answered++
       return status
     })

@@ -32,18 +32,20 @@ export function secretVersionStore(db: Reader) {
         order by version desc limit ${limit}`)
     },
 
-    /** Revisions before the given one, newest first, with the number of changes in each. */
-    async listRevisions(
+    /** Revisions from one to before another, newest first, with the number of changes in each. */
+    async countRevisions(
       environmentId: string,
+      from: number,
       before: number,
-      limit: number,
     ): Promise<{ revision: number; changes: number }[]> {
       return db.all(sql`
         select revision, count(*) as changes from (
-          select revision from secret_version where environment_id = ${environmentId} and revision < ${before}
+          select revision from secret_version
+          where environment_id = ${environmentId} and revision >= ${from} and revision < ${before}
           union all
-          select revision from secret_rename where environment_id = ${environmentId} and revision < ${before}) r
-        group by revision order by revision desc limit ${limit}`)
+          select revision from secret_rename
+          where environment_id = ${environmentId} and revision >= ${from} and revision < ${before}) r
+        group by revision order by revision desc`)
     },
 
     async listBetween(environmentId: string, from: number, to: number): Promise<ChangeRow[]> {

@@ -1,4 +1,4 @@
-/** History: versions of a value, revisions of an environment, diffs, restoring versions and promoting values. */
+/** History: versions of a value, differences, restoring versions and promoting values. */
 import { createHmac } from 'node:crypto'
 import type { EnvironmentPath, ProjectPath } from '@coffer/contract/field'
 import type {
@@ -6,8 +6,6 @@ import type {
   DiffQuery,
   Promoted,
   Promotion,
-  Revision,
-  RevisionListQuery,
   SecretVersion,
   SecretVersionValue,
   VersionListQuery,
@@ -27,7 +25,7 @@ import { record } from '../../audit/record.ts'
 import { readDetails, recordRead } from '../../audit/record-read.ts'
 import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../../context.ts'
-import { decodeCursor, encodeCursor } from '../../cursor.ts'
+import { decodeCursor } from '../../cursor.ts'
 import { isId } from '../../id.ts'
 import { defaultPageLength, type Page, pageOf } from '../../page.ts'
 import { iso } from '../../time.ts'
@@ -94,53 +92,6 @@ export async function restoreVersion(
     const [result] = await writeValues(ctx, access, [edit], options)
     return { success: true, version: result?.version ?? 0 }
   })
-}
-
-export async function listRevisions(
-  ctx: Context,
-  path: EnvironmentPath,
-  query: RevisionListQuery,
-): Promise<Page<Revision>> {
-  const { environment } = await requireEnvironment(ctx, path, 'secret:read')
-  const limit = query.limit ?? defaultPageLength
-  const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(query.cursor)
-  const found = await ctx.store.secretVersions.listRevisions(environment.id, before, limit + 1)
-  const shown = firstRevisions(found.slice(0, limit))
-  const [newest = 0] = shown
-  const oldest = shown.at(-1) ?? 1
-  const versions = await ctx.store.secretVersions.listBetween(environment.id, oldest, newest)
-  const renames = await ctx.store.secretVersions.listRenamesBetween(environment.id, oldest, newest)
-  const versionsOf = Map.groupBy(versions, ({ revision }) => revision)
-  const renamesOf = Map.groupBy(renames, ({ revision }) => revision)
-  const items = shown.map((revision) => {
-    const written = versionsOf.get(revision) ?? []
-    const renamed = renamesOf.get(revision) ?? []
-    const [first] = [...written, ...renamed]
-    return {
-      revision,
-      createdAt: iso(first?.createdAt ?? 0),
-      createdBy: first?.createdBy ?? '',
-      message: first?.message ?? '',
-      changes: [
-        ...renamed.map(({ oldName, newName }) => ({ key: newName, action: 'renamed' as const, from: oldName })),
-        ...written.map(({ name, action }) => ({ key: name, action })),
-      ],
-    }
-  })
-  const last = shown.at(-1)
-  return { items, nextCursor: found.length > shown.length && last !== undefined ? encodeCursor(last) : undefined }
-}
-
-/** Revisions with many changes make a page shorter. It always holds at least one revision. */
-const maxChangesPerPage = 20_000
-
-function firstRevisions(found: readonly { revision: number; changes: number }[]): number[] {
-  let left = maxChangesPerPage
-  const fits = ({ changes }: { changes: number }, index: number) => {
-    left -= changes
-    return index === 0 || left >= 0
-  }
-  return found.filter(fits).map(({ revision }) => revision)
 }
 
 const diffAdvice = 'compare versions of single secrets'
