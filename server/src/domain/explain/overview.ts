@@ -1,6 +1,7 @@
 /** Everybody with access to a workspace, and their right at each environment. */
 import type { AccessActor, AccessQuery, AccessRow } from '@coffer/contract/access'
 import type { WorkspacePath } from '@coffer/contract/field'
+import { createPause } from '../../long-work.ts'
 import { ownerOf } from '../../store/owner.ts'
 import { type Access, accessTo, inRole, requireWorkspace } from '../access/access.ts'
 import { credentialPermission, grantOf } from '../actor.ts'
@@ -17,6 +18,8 @@ import { asSubject, isPending, ofIdentity, ofInvite, ofPrincipal, ofToken, type 
 
 /** Bounds the work and the size of a page: pages of a workspace with many environments have fewer rows. */
 const maxCells = 20_000
+/** Cells that take about a millisecond. */
+const cellsPerLook = 1_000
 
 const types = ['user', 'service', 'token', 'oidc'] as const
 
@@ -33,7 +36,12 @@ export async function listAccess(ctx: Context, path: WorkspacePath, query: Acces
   const subjects = await listSubjects(ctx, snapshot, query, limit + 1)
   const page = subjects.slice(0, limit)
   const last = subjects.length > limit ? page.at(-1)?.shown : undefined
-  const rows = page.map((subject) => toRow(ctx, snapshot, projects, subject))
+  const rows: Row[] = []
+  const isPause = createPause(cellsPerLook, 1)
+  for (const subject of page) {
+    rows.push(toRow(ctx, snapshot, projects, subject))
+    if (isPause(cells)) await ctx.longWork.giveWay()
+  }
   return {
     items: rows.flatMap(({ row, isConcerned }) => (project && !isConcerned ? [] : [row])),
     nextCursor: last && encodeCursor(`${last.type}:${last.id}`),

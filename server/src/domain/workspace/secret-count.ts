@@ -2,6 +2,7 @@ import { type Access, reachedEnvironments } from '../access/access.ts'
 import type { SnapshotProject } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { reachesProject } from '../scope.ts'
+import { waitIfLong } from '../secret/long-list.ts'
 
 /**
  * Counts the secrets in the caller's scope, by project. Projects of which the caller reaches several but not all
@@ -22,7 +23,12 @@ export async function countSecrets(
     else counted.set(project.id, counts?.get(parts[0]?.id ?? '')?.count ?? 0)
   }
   if (several.length === 0) return counted
+  await waitIfLong(ctx, snapshot, 'counts')
   const rows = await ctx.store.secrets.countIn(several, workspaceId)
+  snapshot.listLengths.set(
+    'counts',
+    rows.reduce((sum, { count }) => sum + count, 0),
+  )
   for (const { projectId, count } of rows) counted.set(projectId, count)
   return counted
 }
