@@ -78,7 +78,7 @@ export const maxRowsOf = (values: number, ownerId: string): number => (ownerId =
 const listAdvice = 'name fewer environments, search by name (q), list keys only (view=keys), or read secrets one by one'
 
 /**
- * Loads the secrets, values and reminders of these environments. The number of queries is fixed unless the values are
+ * Loads the secrets, values and reminders of these environments. The number of queries is fixed unless the values are many or
  * large. With `part`, only secrets whose name contains it are loaded.
  */
 export async function loadProject(
