@@ -26,30 +26,24 @@ describe('stalled readers of pages', () => {
   })
   afterAll(() => service.stop())
 
-  /** Sends more requests on one connection than the kernel can buffer responses for, and reads none. */
-  async function stall(page: string, localAddress: string): Promise<ServerResponse[]> {
-    const requestCount = 4
-    const responses: ServerResponse[] = []
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const onRequest = (_request: unknown, response: ServerResponse) => {
-      if (responses.push(response) === requestCount) resolve()
-    }
-    service.app.server.on('request', onRequest)
+  /** Requests a page, and reads nothing of it. */
+  async function stall(page: string, localAddress: string): Promise<ServerResponse> {
+    const arrived = new Promise<ServerResponse>((resolve) =>
+      service.app.server.once('request', (_request, response) => resolve(response)),
+    )
     const { hostname, port } = new URL(service.url)
     const socket = connect({ host: hostname, port: Number(port), localAddress })
     idle.push(socket.on('error', () => undefined).pause())
-    socket.write(`GET ${page} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(requestCount))
-    await promise
-    service.app.server.off('request', onRequest)
-    const isAnswered = () => responses.every(({ headersSent }) => headersSent) || undefined
-    await until(isAnswered, 120_000, 'all responses have begun')
-    return responses
+    socket.write(`GET ${page} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+    const response = await arrived
+    await until(() => response.headersSent || undefined, 120_000, 'the response has begun')
+    return response
   }
 
   test('112 stalled sockets from two networks do not block clients with credentials', async () => {
     for (let count = 0; count < 112; count++) {
-      const responses = await stall(bundle, count % 2 === 0 ? '127.0.0.1' : '127.0.0.2')
-      expect(responses.map(({ statusCode }) => statusCode)).toEqual([200, 200, 200, 200])
+      const { statusCode } = await stall(bundle, count % 2 === 0 ? '127.0.0.1' : '127.0.0.2')
+      expect(statusCode).toBe(200)
     }
     expect((await service.call('GET', path, { token: session })).status).toBe(200)
     expect((await service.call('GET', bundle)).status).toBe(200)
