@@ -66,8 +66,7 @@ test('of pipelined requests that are held, the first is served, and then the con
 
 test('release() serves held requests at once', async () => {
   const { ask, arrivals, acceptGate } = await open(60_000)
-  expect(acceptGate.release()).toBe(false)
-  server.once('request', () => void setImmediate(() => expect(acceptGate.release()).toBe(true)))
+  server.once('request', () => void setImmediate(() => acceptGate.release()))
   const answers = await Promise.all(Array.from({ length: clients }, () => ask()))
   expect(answers.map(answersIn)).toEqual(answers.map(() => 1))
   expect(Math.min(...arrivals)).toBeLessThan(clients)

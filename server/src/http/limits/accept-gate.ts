@@ -10,8 +10,8 @@ import type { PipeliningLimit } from './pipelining-limit.ts'
 const longestHoldMs = 5
 
 export type AcceptGate = {
-  /** Releases the requests that are held back. Returns false if there were none. */
-  release(): boolean
+  /** Releases the requests that are held back. */
+  release(): void
 }
 
 export function createAcceptGate(
@@ -51,11 +51,10 @@ export function createAcceptGate(
     release()
   }
 
-  function release(): boolean {
+  function release(): void {
     const all = held
     held = []
     for (const [request, response] of all) listener(request, response)
-    return all.length > 0
   }
 
   return { release }
