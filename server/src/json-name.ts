@@ -2,10 +2,10 @@
  * Finds names that occur twice in one JSON object. JSON.parse uses the last of two equal names, other parsers the
  * first, so a proxy in front may have checked another value than this service uses.
  */
-import { yieldToEventLoop } from './event-loop.ts'
+import type { GiveWay } from './long-work.ts'
 
-/** Characters between two pauses: scanned in a few milliseconds, whatever they hold. */
-const portion = 64 * 1024
+/** Characters between two looks at the clock: scanned in less than a portion of long work, whatever they hold. */
+const stepLength = 64 * 1024
 /** No schema knows longer names, or more names in one object: they are refused as unknown, and not compared here. */
 const maxNameLength = 4_096
 const maxNames = 10_000
@@ -24,11 +24,11 @@ export function findRepeatedName(text: string, maxDepth = Number.POSITIVE_INFINI
 }
 
 /** For texts of any length: other requests are served in between. */
-export async function findRepeatedNameInPortions(text: string): Promise<Found | undefined> {
+export async function findRepeatedNameInPortions(text: string, giveWay: GiveWay): Promise<Found | undefined> {
   const scan = scanNames(text, Number.POSITIVE_INFINITY)
   let step = scan.next()
   while (!step.done) {
-    await yieldToEventLoop()
+    await giveWay()
     step = scan.next()
   }
   return step.value
@@ -44,9 +44,9 @@ function* scanNames(text: string, maxDepth: number): Generator<void, Found | und
   let isNameNext = false
   let textFrom = -1
   let hasEscape = false
-  for (let at = 0, pauseAt = portion; at < text.length; at++) {
+  for (let at = 0, pauseAt = stepLength; at < text.length; at++) {
     if (at >= pauseAt) {
-      pauseAt = at + portion
+      pauseAt = at + stepLength
       yield
     }
     const letter = text.charCodeAt(at)

@@ -30,11 +30,16 @@ export async function readJson(
   if (Number(headers['content-length'] ?? 0) > limit) throw leaveRest(exchange, tooLarge(limit))
   const bytes = await readBytes(exchange, limit, reserve)
   refuseOtherEncodings(type, headers['content-encoding'])
-  if (bytes.length > largeBytes) refuseUnwieldy(bytes)
+  const { giveWay, nextPortion } = exchange.ctx.longWork
+  if (bytes.length > largeBytes) {
+    refuseUnwieldy(bytes)
+    // Parsing is one step: of several large bodies, each has a turn of its own.
+    await nextPortion()
+  }
   const text = decode(bytes)
   if (text.trim() === '') return undefined
   const value = parse(text)
-  refuseRepeated(bytes.length > largeBytes ? await findRepeatedNameInPortions(text) : findRepeatedName(text))
+  refuseRepeated(bytes.length > largeBytes ? await findRepeatedNameInPortions(text, giveWay) : findRepeatedName(text))
   return value
 }
 
