@@ -208,7 +208,7 @@ describe('rows locked at the start', () => {
         async ({ db, locked }) => {
           const read = () => db.one<{ amount: number }>(sql`select amount from balance where id = ${id}`)
           // The cast is safe: the query names the column. SQLite locks no rows.
-          const [first = await read()] = locked as { amount: number }[]
+          const [first = await read()] = (locked ?? []) as { amount: number }[]
           db.write(sql`update balance set amount = ${(first?.amount ?? 0) + 1} where id = ${id}`)
         },
         { rows: balances([id]) },
