@@ -75,7 +75,8 @@ async function killRepeatedly(dice: Dice): Promise<void> {
   // Later kills removed nothing that had survived earlier ones.
   for (const [place, state] of survived) expect(await readState(service, token, place)).toEqual(state)
   expect((await service.stop()).code).toBe(0)
-  expect(await runProgram(['doctor'], database.settings)).toMatchObject({ code: 0 })
+  const doctor = await runProgram(['doctor'], database.settings)
+  expect(doctor.code, doctor.stdout).toBe(0)
 }
 
 /** A new project for every cycle, and a new workspace every `cyclesPerWorkspace` cycles. */

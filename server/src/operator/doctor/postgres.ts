@@ -66,12 +66,13 @@ async function checkConnections(services: Services): Promise<Finding> {
   const [most = 0, reserved = 0] = ['max_connections', 'superuser_reserved_connections'].map((name) =>
     Number(found.get(name)),
   )
-  const row = await services.engine.one<{ addresses: number; connections: number }>(sql`
-    select count(distinct coalesce(host(client_addr), '')) as addresses, count(*) as connections from pg_stat_activity
-    where application_name = 'coffer' and pid <> pg_backend_pid()`)
-  const { addresses = 1, connections = 1 } = row ?? {}
-  // A node that was killed leaves its row for a while, and no connection.
-  const live = Math.min((await listLiveNodes(services)).length, connections)
+  const row = await services.engine.one<{ addresses: number; connections: number; own: number }>(sql`
+    select count(distinct coalesce(host(client_addr), '')) as addresses, count(*) as connections,
+      count(*) filter (where datname = current_database()) as own
+    from pg_stat_activity where application_name = 'coffer' and pid <> pg_backend_pid()`)
+  const { addresses = 1, connections = 1, own = 1 } = row ?? {}
+  // A node that was killed leaves its row for a while, and no connection; others may use another database of the server.
+  const live = Math.min((await listLiveNodes(services)).length, own)
   const nodes = Math.max(1, addresses, live, Math.ceil(connections / connectionsPerNode))
   const wanted = nodes * connectionsPerNode
   const what = `${most - reserved} for ${nodes} node(s), which take up to ${connectionsPerNode} each`

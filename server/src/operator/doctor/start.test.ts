@@ -193,28 +193,34 @@ if (engine === 'postgres') {
   test('the nodes on one machine are counted by their connections too', async () => {
     // A view of ours stands before that of the server, which also shows the connections of other tests.
     const client = await connectPostgres(database.settings.COFFER_DATABASE_URL ?? '')
-    const show = (connections: number) => `
+    const show = (connections: number, database: string) => `
       create or replace view odd.pg_stat_activity as
-      select 0 as pid, datname, client_addr, 'coffer' as application_name, state, xact_start
+      select 0 as pid, ${database}::name as datname, client_addr, 'coffer' as application_name, state, xact_start
       from pg_catalog.pg_stat_activity, generate_series(1, ${connections}) where pid = pg_backend_pid()`
     await client.query('create schema odd')
     const search = (path: string) => `
       do $$ begin execute format('alter database %I set search_path = ${path}', current_database()); end $$`
     await client.query(search('odd, pg_catalog, public'))
     try {
-      for (const [connections, nodes] of [
-        [1, 1],
-        [20, 1],
-        [21, 2],
-        [50, 3],
+      // A node that was killed leaves its row for a while.
+      await client.query(`
+        insert into node (id, name, version, level, seen_at)
+        select 'killed ' || number, 'host', '0.2.0', 1, ${Date.now()} from generate_series(1, 3) as number`)
+      for (const [connections, nodes, where] of [
+        [1, 1, 'datname'],
+        [20, 3, 'datname'],
+        [20, 1, "'other'"],
+        [21, 2, "'other'"],
+        [50, 3, 'datname'],
       ] as const) {
-        await client.query(show(connections))
+        await client.query(show(connections, where))
         const found = await diagnose(database)
         const [line] = found.filter(({ check }) => check === 'PostgreSQL: connections')
         expect(line?.what).toMatch(new RegExp(`^\\d+ for ${nodes} node\\(s\\), which take up to 20 each$`))
       }
     } finally {
       await client.query(search('public'))
+      await client.query('delete from node')
       await client.query('drop schema odd cascade')
       await client.end()
     }
