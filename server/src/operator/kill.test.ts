@@ -76,7 +76,7 @@ async function killRepeatedly(dice: Dice): Promise<void> {
   for (const [place, state] of survived) expect(await readState(service, token, place)).toEqual(state)
   expect((await service.stop()).code).toBe(0)
   const doctor = await runProgram(['doctor'], database.settings)
-  expect(doctor.code, doctor.stdout).toBe(0)
+  expect(doctor.code, doctor.out + doctor.err).toBe(0)
 }
 
 /** A new project for every cycle, and a new workspace every `cyclesPerWorkspace` cycles. */
