@@ -49,7 +49,7 @@ export const several = (count: number) => Array.from({ length: count }, unused)
 
 export const isKept = async (reader: Reader, id: string) => (await findItem(reader, id)) !== undefined
 
-/** Those of the items that are stored, in the order of the list. */
+/** Returns the ids whose items are stored, in the order of the list. */
 export async function keptOf(reader: Reader, ids: readonly string[]): Promise<string[]> {
   const rows = await reader.all<{ id: string }>(sql`select id from item where id ${anyOf(ids)}`)
   const kept = new Set(rows.map(({ id }) => id))

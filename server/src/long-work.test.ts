@@ -47,7 +47,7 @@ test('work that holds a lock gets its portions before all others, which go on af
   const others = [0, 1].map((worker) => workInPortions(portions, worker, giveWay))
   const holders = [2, 3].map((worker) => workInPortions(portions, worker, ahead.ahead.giveWay))
   await Promise.all(holders)
-  // Those who had a turn coming already are scheduled once.
+  // The two holders end before anybody else has had a portion.
   expect(portions.filter(({ worker }) => worker < 2)).toEqual([])
   expect(portions.slice(0, 4).map(({ worker }) => worker)).toEqual([2, 3, 2, 3])
   await Promise.all(others)

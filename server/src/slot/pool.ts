@@ -91,7 +91,7 @@ export function createSlotPool({ running, waiting = Number.POSITIVE_INFINITY, ..
   }
 
   function tryAcquire(parties: Parties, size = 1): SizedSlot | undefined {
-    // Those who still wait hold their share already, or wait for more than is free: nobody is overtaken.
+    // Nobody is overtaken: whoever still waits holds a full share already, or waits for more than is free.
     return fits({ parties, size }) ? hold(parties, size) : undefined
   }
 

@@ -8,7 +8,7 @@ import type { SnapshotProject, WorkspaceSnapshot } from '../cache/workspace-snap
 import type { Context } from '../context.ts'
 import type { Place } from './reference/graph.ts'
 
-/** What the names of an audit entry are looked up in. */
+/** The part of a snapshot in which the names of an audit entry are looked up. */
 type NamedSnapshot = Pick<WorkspaceSnapshot, 'workspace' | 'projects' | 'environments' | 'nameBases'>
 
 /** `names` must be without duplicates; `use` tells the lists of one workspace apart. */

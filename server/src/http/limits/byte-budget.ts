@@ -41,7 +41,7 @@ export function createByteBudget(maxBytes: number, timeouts: Partial<Timeouts> =
   const pool = createSlotPool({
     running: maxBytes,
     runningPerParty: maxBytes / 2,
-    // What waits is in memory too.
+    // A waiting transfer is in memory too.
     waiting: maxBytes,
     maxWaitMs: waitMs,
     lateCode: 'overloaded',

@@ -60,7 +60,7 @@ function partiesOf({ ctx, network }: Exchange): Parties {
   return credential.type === 'none' ? ['public', network] : [userId || id]
 }
 
-/** Of whichever comes first: a response queued behind another emits no `close` when its connection breaks. */
+/** Listens to both, because a response queued behind another emits no `close` when its connection breaks. */
 function releaseOnClose({ socket, response }: Exchange, reservation: Reservation): void {
   const release = () => {
     socket.off('close', release)

@@ -125,7 +125,7 @@ async function findValue(
   return { edit, place, stored, count }
 }
 
-/** What earlier plans of a commit leave of values and environments. */
+/** Values and counts of environments as the earlier plans of a commit leave them. */
 const plannedValues = newShelf<Current>()
 const plannedCounts = newShelf<EnvironmentCount>()
 
